@@ -1,0 +1,34 @@
+# `make demo` and `make test` set everything up by themselves; Python 3.11 or later and make are all they need.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.PHONY: demo test lint format clean
+
+demo: $(INSTALLED)  ## train on the embedded data, evaluate on alphabets never seen, print the table
+	rm -rf runs/demo
+	$(BIN)/gaussproto train demo --out runs/demo
+	$(BIN)/gaussproto evaluate runs/demo --ways 5,20 --shots 1,5
+
+test: lint  ## everything that CI checks
+	$(BIN)/pytest
+
+lint: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(INSTALLED)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+$(INSTALLED): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit("gaussproto needs Python 3.11 or later" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis

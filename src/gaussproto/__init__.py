@@ -1,0 +1,63 @@
+"""Few-shot image classification with Gaussian prototypical networks."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gaussproto.config import DataConfig as DataConfig
+    from gaussproto.config import EpisodeConfig as EpisodeConfig
+    from gaussproto.config import NetworkConfig as NetworkConfig
+    from gaussproto.config import RunConfig as RunConfig
+    from gaussproto.config import Stage as Stage
+    from gaussproto.config import TrainingConfig as TrainingConfig
+    from gaussproto.data.damage import damage as damage
+    from gaussproto.data.images import LabelledImages as LabelledImages
+    from gaussproto.data.load import load_data as load_data
+    from gaussproto.errors import InputError as InputError
+    from gaussproto.evaluation.protocol import embed_all as embed_all
+    from gaussproto.evaluation.protocol import evaluate as evaluate
+    from gaussproto.model.distance import distances as distances
+    from gaussproto.model.network import GaussianPrototypicalNetwork as GaussianPrototypicalNetwork
+    from gaussproto.model.prototype import class_prototypes as class_prototypes
+    from gaussproto.presets import preset as preset
+    from gaussproto.training.checkpoint import load_network as load_network
+    from gaussproto.training.episode import sample_episode as sample_episode
+    from gaussproto.training.train import train as train
+
+__version__ = version("gaussproto")
+
+# Each name is imported when it is first used, so that `import gaussproto` does not wait for torch.
+_HOME = {
+    "DataConfig": "config",
+    "EpisodeConfig": "config",
+    "NetworkConfig": "config",
+    "RunConfig": "config",
+    "Stage": "config",
+    "TrainingConfig": "config",
+    "damage": "data.damage",
+    "LabelledImages": "data.images",
+    "load_data": "data.load",
+    "InputError": "errors",
+    "embed_all": "evaluation.protocol",
+    "evaluate": "evaluation.protocol",
+    "distances": "model.distance",
+    "GaussianPrototypicalNetwork": "model.network",
+    "class_prototypes": "model.prototype",
+    "preset": "presets",
+    "load_network": "training.checkpoint",
+    "sample_episode": "training.episode",
+    "train": "training.train",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'gaussproto' has no attribute {name!r}")
+    return getattr(import_module(f"gaussproto.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*_HOME, "__version__"])

@@ -1,0 +1,316 @@
+"""The command `gaussproto`: parses, calls, prints. Torch is imported only by the commands that need it."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import types
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
+
+import typer
+from pydantic.fields import FieldInfo
+
+from gaussproto import console
+from gaussproto.config import SECTIONS, DataConfig, EpisodeConfig, Norm, setting_fields
+from gaussproto.errors import InputError
+from gaussproto.presets import PRESETS, preset
+
+if TYPE_CHECKING:
+    from gaussproto.evaluation.protocol import Evaluation
+    from gaussproto.training.train import LogRecord
+
+app = typer.Typer(
+    help="Few-shot image classification with Gaussian prototypical networks.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+UsageError = typer.BadParameter.__base__
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
+DataRoot = Annotated[
+    Path | None,
+    typer.Option(help="Folder that holds Omniglot's zips or extracted folders.", envvar="GAUSSPROTO_DATA"),
+]
+
+
+def complete_preset(incomplete: str) -> list[str]:
+    """Shell completion of a preset's name."""
+    return [name for name in PRESETS if name.startswith(incomplete)]
+
+
+def complete_data(incomplete: str) -> list[str]:
+    """Shell completion of a data set's name."""
+    return [name for name in ("omniglot", "strokes") if name.startswith(incomplete)]
+
+
+@app.command()
+def data(
+    name: Annotated[
+        str | None, typer.Argument(help="omniglot, strokes, or a folder.", autocompletion=complete_data)
+    ] = None,
+    data_root: DataRoot = None,
+    verify: Annotated[bool, typer.Option("--verify", help="Read Omniglot's files again and compare them.")] = False,
+    sheet: Annotated[Path | None, typer.Option(help="Write a contact sheet of the images to this PNG file.")] = None,
+    json: Json = False,
+) -> None:
+    """Show where the data is; with a name, fetch it if needed, check it and count it."""
+    from gaussproto.data import omniglot as source
+    from gaussproto.data.cache import cache_folder
+    from gaussproto.data.load import load_data
+    from gaussproto.data.sheet import contact_sheet
+    from gaussproto.files import write_then_rename
+
+    found: dict[str, Any] = {"cache": str(cache_folder())}
+    if name is None:
+        for part in source.PARTS.values():
+            path = source.find(part, data_root)
+            found[part.name] = str(path) if path else None
+        if json:
+            return console.print_json(found)
+        rows = [
+            [what, str(where or "not here yet: `gaussproto data omniglot` fetches it")] for what, where in found.items()
+        ]
+        return console.print_table("", ["", "where"], [*rows, ["strokes", "drawn when needed"]])
+
+    with console.progress_bars() as bars:
+        if verify and name == "omniglot":
+            for part in source.PARTS.values():
+                source.decode_verified(part, source.find_or_fetch(part, data_root, bars), 28, bars)
+            found["verified"] = True
+        split = load_data(DataConfig(data=name), data_root, bars)
+    if sheet:
+        if sheet.suffix.lower() != ".png":
+            raise InputError(f"the contact sheet is a PNG picture: name a file that ends in .png (found {sheet})")
+        with write_then_rename(sheet) as temporary:
+            contact_sheet(split.test).save(temporary, format="png", optimize=True)
+        found["sheet"] = str(sheet)
+    for part_name, images in split._asdict().items():
+        found[part_name] = {
+            "alphabets": len(set(images.alphabets)),
+            "classes": images.way,
+            "images": len(images),
+            "size": list(images.images.shape[1:]),
+        }
+    if json:
+        return console.print_json({"data": name} | found)
+    rows = [
+        [part, *(f"{found[part][key]:,}" for key in ("alphabets", "classes", "images")), str(found[part]["size"])]
+        for part in ("train", "test")
+    ]
+    console.print_table(name, ["split", "alphabets", "classes", "images", "channels, H, W"], rows, right=1)
+    if verify and name == "omniglot":
+        console.say("verified: names, counts and pixels are those of Omniglot")
+    return None
+
+
+@app.command()
+def presets(
+    name: Annotated[
+        str | None, typer.Argument(help="Show every setting of this one.", autocompletion=complete_preset)
+    ] = None,
+    json: Json = False,
+) -> None:
+    """List the named runs, or every setting of one."""
+    if name is not None:
+        tree = preset(name).model_dump(mode="json")
+        if json:
+            return console.print_json(tree)
+        rows = [
+            [section, key, str(value)]
+            for section in ("data", "network", "episode", "training")
+            for key, value in tree[section].items()
+        ]
+        return console.print_table(f"{name}: {tree['about']}", ["section", "setting", "value"], rows)
+    if json:
+        return console.print_json({name: run.about for name, run in PRESETS.items()})
+    rows = [
+        [run.name, run.about, str(run.network.embedding_dim), _episode_words(run.episode), f"{run.training.episodes:,}"]
+        for run in PRESETS.values()
+    ]
+    return console.print_table("", ["preset", "what", "D", "episode", "episodes"], rows, right=4)
+
+
+def _episode_words(episode: EpisodeConfig) -> str:
+    shot = f"{episode.shot}-{episode.max_shot}" if episode.max_shot else str(episode.shot)
+    return f"{episode.way}-way {shot}+{episode.query}"
+
+
+def train(
+    name: str,
+    out: Path | None,
+    resume: bool,
+    data_root: Path | None,
+    device: str,
+    json: bool,
+    **settings: Any,
+) -> None:
+    """Train a network: a preset, a config.json or a run folder, with any setting changed."""
+    from gaussproto.data.load import load_data
+    from gaussproto.training import train as training
+
+    config = preset(name, **{key: value for key, value in settings.items() if value is not None})
+    out = out or (Path(name) if Path(name).is_dir() else Path("runs") / config.name)
+    total = config.training.episodes
+    with console.progress_bars() as bars:
+        split = load_data(config.data, data_root, bars)
+
+        def show(record: LogRecord) -> None:
+            rate = (record.episode - first[0]) / max(1e-9, record.seconds - first[1]) if first else 0.0
+            if not first:
+                first.extend([record.episode, record.seconds])
+            note = f"loss {record.loss:.3f}  accuracy {record.accuracy:.3f}" + (f"  {rate:.1f}/s" if rate else "")
+            bars("training", record.episode, total, note)
+
+        first: list[float] = []
+        result = training.train(config, split.train, out, resume=resume, device=device, on_log=show)
+    if result.stopped_by:
+        console.say(
+            f"stopped at episode {result.episodes:,} of {total:,}; "
+            f"continue with: gaussproto train {result.folder} --resume"
+        )
+        raise typer.Exit(128 + result.stopped_by)
+    if json:
+        from gaussproto.files import read_json
+
+        return console.print_json({"run": str(result.folder)} | read_json(result.folder / "metrics.json"))
+    console.say(f"trained {result.episodes:,} episodes in {result.seconds:.0f} s: {result.folder}")
+    return console.say(f"next: gaussproto evaluate {result.folder}")
+
+
+def _option_type(field: FieldInfo) -> Any:
+    """The type of a setting on the command line; what has a syntax of its own is a string there."""
+    annotation = field.annotation
+    if get_origin(annotation) in (Union, types.UnionType):
+        annotation = next(arg for arg in get_args(annotation) if arg is not type(None))
+    if get_origin(annotation) is Literal:
+        return annotation if isinstance(get_args(annotation)[0], str) else int
+    return annotation if annotation in (int, float, bool, str) else str
+
+
+def _train_signature() -> inspect.Signature:
+    """`train` takes every setting of a configuration as an option; their words are those of `config.py`."""
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    own: list[tuple[str, Any, Any]] = [
+        (
+            "name",
+            inspect.Parameter.empty,
+            Annotated[
+                str,
+                typer.Argument(
+                    metavar="PRESET", help="A preset, a config.json or a run folder.", autocompletion=complete_preset
+                ),
+            ],
+        ),
+        ("out", None, Annotated[Path | None, typer.Option(help="The run folder; runs/PRESET if not given.")]),
+        ("resume", False, Annotated[bool, typer.Option("--resume", help="Go on where the run stopped.")]),
+        ("data_root", None, DataRoot),
+        ("device", "cpu", Annotated[str, typer.Option(help="cpu, or cuda where there is a GPU.")]),
+        ("json", False, Json),
+    ]
+    for name, field in setting_fields().items():
+        panel = next((panel for panel, section in SECTIONS.items() if name in section.model_fields), "training")
+        option = typer.Option(help=field.description, rich_help_panel=f"Settings: {panel}")
+        own.append((name, None, Annotated[_option_type(field) | None, option]))
+    return inspect.Signature(
+        [inspect.Parameter(name, keyword, default=default, annotation=kind) for name, default, kind in own]
+    )
+
+
+train.__signature__ = _train_signature()  # type: ignore[attr-defined]
+app.command()(train)
+
+
+@app.command()
+def evaluate(
+    target: Annotated[str, typer.Argument(metavar="RUN_OR_WEIGHTS", help="A run folder or a .safetensors file.")],
+    ways: Annotated[str, typer.Option(help="Classes to a group, such as 5,20.")] = "5,20",
+    shots: Annotated[str | None, typer.Option(help="Supports of each class, such as 1,5 or 1-19 (all).")] = None,
+    norm: Annotated[Norm, typer.Option(help="Batch norm statistics: of training, or of each group.")] = "running",
+    checkpoints: Annotated[
+        Literal["last", "top"],
+        typer.Option(help="The last, or the mean of those with the highest training accuracy, as in the paper."),
+    ] = "last",
+    rounds: Annotated[int, typer.Option(help="How often the classes are grouped anew.")] = 5,
+    seed: Annotated[int, typer.Option(help="Of the groupings.")] = 0,
+    data: Annotated[
+        str | None, typer.Option(help="Other data than the run's own.", autocompletion=complete_data)
+    ] = None,
+    data_root: DataRoot = None,
+    json: Json = False,
+) -> None:
+    """Score a network on classes it has not seen, by the paper's protocol."""
+    from gaussproto.data.load import load_data
+    from gaussproto.evaluation.protocol import evaluate as score
+    from gaussproto.training.checkpoint import load_checkpoint
+    from gaussproto.training.run_folder import RunFolder
+
+    run = RunFolder(Path(target))
+    files = [Path(target)] if Path(target).suffix == ".safetensors" else run.weights(checkpoints)
+    loaded = [load_checkpoint(path) for path in files]
+    config = loaded[0].config.data.model_copy(update={"data": data} if data else {})
+    with console.progress_bars() as bars:
+        images = load_data(config, data_root, bars).test
+        most = min(19, int(images.counts.min()) - 1)
+        result = score(
+            [checkpoint.network() for checkpoint in loaded],
+            images,
+            _numbers(ways, "ways"),
+            _numbers(shots, "shots") if shots else range(1, most + 1),
+            rounds=rounds,
+            norm=norm,
+            seed=seed,
+            progress=bars,
+        )
+    content = {"target": target, "data": config.data, "checkpoint": checkpoints} | result.as_dict()
+    if run.config.exists():
+        run.write_evaluation(f"{config.data} {norm} {checkpoints}", content)
+    if json:
+        return console.print_json(content)
+    return _print_scores(target, config.data, result)
+
+
+def _numbers(text: str, what: str) -> list[int]:
+    """`1,5` and `1-19` as numbers."""
+    numbers: list[int] = []
+    try:
+        for part in text.split(","):
+            low, _, high = part.partition("-")
+            numbers.extend(range(int(low), int(high or low) + 1))
+    except ValueError:
+        raise InputError(f"--{what} takes numbers such as 1,5 or 1-19 (found {text!r})") from None
+    return list(dict.fromkeys(numbers))
+
+
+def _print_scores(target: str, data: str, result: Evaluation) -> None:
+    ways = list(dict.fromkeys(score.way for score in result.scores))
+    shots = list(dict.fromkeys(score.shot for score in result.scores))
+    rows = [[f"{shot}-shot", *(_score_words(result, way, shot) for way in ways)] for shot in shots]
+    title = (
+        f"{target} on {data}: accuracy in %, {result.norm} statistics, {result.classes:,} classes unseen in training"
+    )
+    console.print_table(title, ["", *(f"{way}-way" for way in ways)], rows, right=1)
+    spread = ", then the standard deviation over the checkpoints" if result.checkpoints > 1 else ""
+    console.say(f"± is the 95 % interval over classes{spread}; {result.rounds} rounds of random groups")
+
+
+def _score_words(result: Evaluation, way: int, shot: int) -> str:
+    score = result.score(way, shot)
+    return f"{100 * score.accuracy:.2f} ± {100 * score.interval:.2f}" + (
+        f" (std {100 * score.std:.2f})" if score.std is not None else ""
+    )
+
+
+def main() -> None:
+    """Run the command; a user's mistake is one line on stderr and exit code 2."""
+    console.show_warnings()
+    try:
+        code = app(standalone_mode=False)
+    except InputError as error:
+        code = console.fail(str(error))
+    except UsageError as error:  # type: ignore[misc]
+        code = console.fail(f"{error.format_message()} (`gaussproto --help` tells more)")
+    except (typer.Abort, KeyboardInterrupt):
+        code = 130
+    sys.exit(code if isinstance(code, int) else 0)

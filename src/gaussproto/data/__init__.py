@@ -1,0 +1,1 @@
+"""Images from any source, as uint8 tensors in memory."""

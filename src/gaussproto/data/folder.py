@@ -1,0 +1,74 @@
+"""A person's own images: `root/CLASS/IMAGE`, or `root/train/CLASS/IMAGE` and `root/test/CLASS/IMAGE`."""
+
+from __future__ import annotations
+
+import hashlib
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from gaussproto.data.images import LabelledImages, Progress, fit, open_image, silent
+from gaussproto.errors import InputError
+
+ENDINGS = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".pgm", ".ppm", ".pbm"}
+
+
+def folder(
+    root: Path, size: int = 28, channels: int = 1, invert: bool = False, progress: Progress = silent
+) -> LabelledImages:
+    """Every image of every class, brought to one size; classes and images in the order of their names.
+
+    Files with other endings and hidden ones are passed over; a file that is named as an image and is none is an error.
+    """
+    if not root.is_dir():
+        raise InputError(f"there is no folder {root}: name omniglot, strokes, or a folder of CLASS/IMAGE files")
+    classes = sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
+    files = [_images_of(path) for path in classes]
+    if not classes:
+        raise InputError(
+            f"{root} has no class in it: give each class a folder of its own, as in {root}/CLASS/IMAGE.png"
+        )
+    for path, images in zip(classes, files, strict=True):
+        if not images:
+            endings = ", ".join(sorted(ENDINGS))
+            raise InputError(f"class {path.name!r} of {root} has no image ({endings}): add some or remove the folder")
+
+    paths = [path for images in files for path in images]
+
+    def decode(path: Path) -> np.ndarray:
+        return fit(open_image(path, str(path)), size, channels)
+
+    pixels = np.empty((len(paths), channels, size, size), dtype=np.uint8)
+    with ThreadPoolExecutor() as pool:
+        for i, image in enumerate(pool.map(decode, paths)):
+            pixels[i] = image
+            progress(f"reading {root.name}", i + 1, len(paths))
+    if invert:
+        pixels = 255 - pixels
+    return LabelledImages(
+        torch.from_numpy(pixels),
+        torch.tensor([len(images) for images in files]),
+        tuple(path.name for path in classes),
+        (root.name,) * len(classes),
+    )
+
+
+def split_classes(images: LabelledImages, test_fraction: float) -> tuple[LabelledImages, LabelledImages]:
+    """Hold out a share of the classes; a class stays on its side when others come or go."""
+
+    def position(c: int) -> bytes:
+        return hashlib.sha256(images.classes[c].encode()).digest()
+
+    if images.way < 4:
+        raise InputError(
+            f"{images.alphabets[0]} has {images.way} classes: training and test need at least two each, so add classes"
+        )
+    order = sorted(range(images.way), key=position)
+    held_out = min(max(2, round(test_fraction * images.way)), images.way - 2)
+    return images.select(sorted(order[held_out:])), images.select(sorted(order[:held_out]))
+
+
+def _images_of(path: Path) -> list[Path]:
+    return sorted(file for file in path.iterdir() if file.suffix.lower() in ENDINGS and not file.name.startswith("."))

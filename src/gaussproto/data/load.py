@@ -1,0 +1,63 @@
+"""From a data configuration to the images to train on and the images to test on; no class is in both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from gaussproto.config import DataConfig
+from gaussproto.data.folder import folder, split_classes
+from gaussproto.data.images import LabelledImages, Progress, silent
+from gaussproto.data.omniglot import omniglot
+from gaussproto.data.strokes import strokes
+from gaussproto.errors import InputError
+
+STROKES_TEST = 15  # of the 50 invented alphabets
+
+
+class Split(NamedTuple):
+    """Classes to train on and other classes to test on."""
+
+    train: LabelledImages
+    test: LabelledImages
+
+
+def load_data(config: DataConfig, data_root: Path | None = None, progress: Progress = silent) -> Split:
+    """The images of a source, split by class, rotated to more classes if the configuration says so."""
+    if config.data in ("omniglot", "strokes") and config.channels != 1:
+        raise InputError(f"{config.data} is grey: set channels to 1 (found {config.channels})")
+    if config.data == "omniglot":
+        train, test = (omniglot(split, config.image_size, data_root, progress) for split in ("train", "test"))
+    elif config.data == "strokes":
+        progress("drawing strokes", 0, None)
+        everything = strokes(size=config.image_size)
+        names = list(dict.fromkeys(everything.alphabets))
+        train, test = _by_alphabet(everything, set(names[-STROKES_TEST:]))
+    else:
+        train, test = _folder(config, progress)
+
+    if config.holdout:
+        names = list(dict.fromkeys(train.alphabets))
+        if config.holdout >= len(names):
+            raise InputError(f"holdout is {config.holdout}, but there are only {len(names)} alphabets to train on")
+        train, test = _by_alphabet(train, set(names[:: len(names) // config.holdout][: config.holdout]))
+    rotations = config.rotations if config.rotations is not None else config.data in ("omniglot", "strokes")
+    return Split(train.with_rotations(), test.with_rotations()) if rotations else Split(train, test)
+
+
+def _by_alphabet(images: LabelledImages, held_out: set[str]) -> tuple[LabelledImages, LabelledImages]:
+    inside = [c for c in range(images.way) if images.alphabets[c] not in held_out]
+    outside = [c for c in range(images.way) if images.alphabets[c] in held_out]
+    return images.select(inside), images.select(outside)
+
+
+def _folder(config: DataConfig, progress: Progress) -> tuple[LabelledImages, LabelledImages]:
+    root = Path(config.data)
+    if (root / "train").is_dir() and (root / "test").is_dir():
+        train, test = (
+            folder(root / part, config.image_size, config.channels, config.invert, progress)
+            for part in ("train", "test")
+        )
+        return train, test
+    everything = folder(root, config.image_size, config.channels, config.invert, progress)
+    return split_classes(everything, config.test_fraction)

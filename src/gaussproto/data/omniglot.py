@@ -1,0 +1,183 @@
+"""Omniglot (Lake, Salakhutdinov, Tenenbaum 2015): found or downloaded, verified by content, decoded once."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from PIL import Image
+
+from gaussproto.data.cache import cache_folder, cached_array
+from gaussproto.data.download import download
+from gaussproto.data.images import LabelledImages, Progress, fit, open_image, silent
+from gaussproto.errors import InputError
+
+URL = "https://raw.githubusercontent.com/brendenlake/omniglot/master/python"
+DRAWINGS = 20  # of each character, by as many people
+SIDE = 105  # pixels of a published image
+
+
+@dataclass(frozen=True)
+class Part:
+    """One of the two parts as the authors published them; their alphabets are disjoint."""
+
+    name: str
+    alphabets: str  # NAME:CHARACTERS of each
+    md5: str  # of the published zip
+    digest: str  # SHA-256 of the names and pixels, however they are packed
+
+    @property
+    def characters(self) -> list[str]:
+        """`ALPHABET/characterNN`, in order."""
+        pairs = [entry.split(":") for entry in self.alphabets.split()]
+        return [f"{name}/character{i:02d}" for name, count in pairs for i in range(1, int(count) + 1)]
+
+
+BACKGROUND = Part(
+    name="images_background",
+    alphabets="""
+    Alphabet_of_the_Magi:20 Anglo-Saxon_Futhorc:29 Arcadian:26 Armenian:41 Asomtavruli_(Georgian):40 Balinese:24
+    Bengali:46 Blackfoot_(Canadian_Aboriginal_Syllabics):14 Braille:26 Burmese_(Myanmar):34 Cyrillic:33
+    Early_Aramaic:22 Futurama:26 Grantha:43 Greek:24 Gujarati:48 Hebrew:22
+    Inuktitut_(Canadian_Aboriginal_Syllabics):16 Japanese_(hiragana):52 Japanese_(katakana):47 Korean:40 Latin:26
+    Malay_(Jawi_-_Arabic):40 Mkhedruli_(Georgian):41 N_Ko:33 Ojibwe_(Canadian_Aboriginal_Syllabics):14 Sanskrit:42
+    Syriac_(Estrangelo):23 Tagalog:17 Tifinagh:55
+    """,
+    md5="68d2efa1b9178cc56df9314c21c6e718",
+    digest="48a0b1fcf6e14e64c64d6026ebd0b0eece1b746a596ef49b15bf1b59d935cce0",
+)
+EVALUATION = Part(
+    name="images_evaluation",
+    alphabets="""
+    Angelic:20 Atemayar_Qelisayer:26 Atlantean:26 Aurek-Besh:26 Avesta:26 Ge_ez:26 Glagolitic:45 Gurmukhi:45
+    Kannada:41 Keble:26 Malayalam:47 Manipuri:40 Mongolian:30 Old_Church_Slavonic_(Cyrillic):45 Oriya:46 Sylheti:28
+    Syriac_(Serto):23 Tengwar:25 Tibetan:42 ULOG:26
+    """,
+    md5="6b91aef0f799c5bb55b94e3f2daec811",
+    digest="b16131e11b20f651b7c7237507574d2d2afdea54af2d3a02c1498c700cc00197",
+)
+PARTS: dict[str, Part] = {"train": BACKGROUND, "test": EVALUATION}
+
+
+def omniglot(
+    split: Literal["train", "test"],
+    size: int = 28,
+    data_root: Path | None = None,
+    progress: Progress = silent,
+) -> LabelledImages:
+    """The characters of the 30 background alphabets (train) or of the 20 evaluation alphabets (test), ink bright.
+
+    Args:
+        split: 964 or 659 characters, 20 drawings of each.
+        size: side in pixels.
+        data_root: a folder that holds the zips or the extracted folders; else `GAUSSPROTO_DATA`, else the user's
+            cache, else they are downloaded.
+        progress: called with what is being done, how much of it is done and how much there is.
+    """
+    part = PARTS[split]
+
+    def decode() -> np.ndarray:
+        return decode_verified(part, find_or_fetch(part, data_root, progress), size, progress)
+
+    pixels = cached_array(f"omniglot-{part.name}-{size}-{part.digest[:8]}", decode)
+    names = part.characters
+    return LabelledImages(
+        torch.from_numpy(pixels).view(-1, 1, size, size),
+        torch.full((len(names),), DRAWINGS),
+        tuple(names),
+        tuple(name.split("/")[0] for name in names),
+    )
+
+
+def find(part: Part, data_root: Path | None = None) -> Path | None:
+    """Where the zip or the extracted folder of a part is, if it is anywhere."""
+    root = data_root or Path(os.environ.get("GAUSSPROTO_DATA") or cache_folder())
+    if (data_root or "GAUSSPROTO_DATA" in os.environ) and not root.is_dir():
+        raise InputError(f"the data root {root} is not a folder: name the one that holds {part.name}.zip")
+    candidates = [
+        folder / name
+        for folder in (root, root / "omniglot", cache_folder() / "omniglot")
+        for name in (f"{part.name}.zip", part.name)
+    ]
+    return next((path for path in candidates if path.exists()), None)
+
+
+def find_or_fetch(part: Part, data_root: Path | None = None, progress: Progress = silent, url: str = URL) -> Path:
+    """Where a part is; downloaded to the user's cache if it is nowhere and no other place was named."""
+    found = find(part, data_root)
+    if found:
+        return found
+    if data_root:
+        raise InputError(
+            f"{data_root} holds neither {part.name}.zip nor a folder {part.name}: name another folder with "
+            "--data-root, or none to download Omniglot"
+        )
+    what = f"downloading {part.name}.zip"
+    path = cache_folder() / "omniglot" / f"{part.name}.zip"
+    return download(f"{url}/{part.name}.zip", path, part.md5, partial(progress, what))
+
+
+def decode_verified(part: Part, source: Path, size: int, progress: Progress = silent) -> np.ndarray:
+    """Decode a zip or folder to (characters, drawings, size, size), ink bright; refuse what is not Omniglot."""
+    files = _read_all(part, source)
+    names = _checked_names(part, source, list(files))
+    what = f"decoding {part.name}"
+
+    def decode(name: str) -> tuple[bytes, np.ndarray]:
+        image = open_image(files[name], f"{source}: {name}")
+        if image.size != (SIDE, SIDE):
+            raise InputError(f"{source}: {name} is {image.width} x {image.height} pixels, not {SIDE} x {SIDE}")
+        return image.convert("1", dither=Image.Dither.NONE).tobytes(), 255 - fit(image, size)
+
+    digest = hashlib.sha256()
+    pixels = np.empty((len(names), size, size), dtype=np.uint8)
+    with ThreadPoolExecutor() as pool:
+        for i, (bits, small) in enumerate(pool.map(decode, names, chunksize=64)):
+            digest.update(names[i].encode() + bits)
+            pixels[i] = small
+            if i % 500 == 499 or i + 1 == len(names):
+                progress(what, i + 1, len(names))
+    if digest.hexdigest() != part.digest:
+        raise InputError(
+            f"the images in {source} are not those of Omniglot (digest {digest.hexdigest()[:12]}, expected "
+            f"{part.digest[:12]}): remove it and download it again"
+        )
+    return pixels.reshape(-1, DRAWINGS, size, size)
+
+
+def _read_all(part: Part, source: Path) -> dict[str, bytes]:
+    """Every PNG file of a part, 10 MB at most, by its name from the part's folder on."""
+    if source.is_dir():
+        return {
+            f"{part.name}/{path.relative_to(source).as_posix()}": path.read_bytes() for path in source.rglob("*.png")
+        }
+    try:
+        with zipfile.ZipFile(source) as archive:
+            return {name: archive.read(name) for name in archive.namelist() if name.endswith(".png")}
+    except (zipfile.BadZipFile, OSError, EOFError) as error:
+        raise InputError(f"{source} is not a whole zip file ({error}): remove it and download it again") from error
+
+
+def _checked_names(part: Part, source: Path, found: list[str]) -> list[str]:
+    """The names in order, after a look that each character has its twenty drawings and nothing else is there."""
+    drawings: dict[str, list[str]] = {f"{part.name}/{character}": [] for character in part.characters}
+    for name in sorted(found):
+        character, _, _ = name.rpartition("/")
+        if character not in drawings:
+            raise InputError(f"{source}: {name} is not a file of Omniglot's {part.name}: remove or rename it")
+        drawings[character].append(name)
+    for character, names in drawings.items():
+        if [name[-7:] for name in names] != [f"_{i:02d}.png" for i in range(1, DRAWINGS + 1)]:
+            raise InputError(
+                f"{source}: {character} has {len(names)} drawings, not the {DRAWINGS} files *_01.png to *_20.png: "
+                "extract or download it again"
+            )
+    return [name for names in drawings.values() for name in names]

@@ -1,0 +1,227 @@
+"""The paper's test: every class, every number of supports, 5-way and 20-way, the other drawings as queries.
+
+Under running statistics an image's embedding depends on nothing else, so each is embedded once; every way, shot and
+grouping is then a gather and a few small products. Under batch statistics (the paper's, transductive) a grouping is
+encoded as one batch, so each has to be encoded anew; one encoding still serves every shot.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gaussproto.config import Norm
+from gaussproto.data.images import LabelledImages, Progress, silent
+from gaussproto.errors import InputError
+from gaussproto.model.network import GaussianPrototypicalNetwork
+from gaussproto.training.episode import sample_drawings
+from gaussproto.training.memory import keep_freed_memory
+
+BATCH = 128  # images embedded at once: their largest activations stay within a processor's cache
+GROUPS = 32  # groupings scored at once, for the same reason
+
+
+@dataclass(frozen=True)
+class Score:
+    """Accuracy of one way and shot; all numbers are shares of 1."""
+
+    way: int
+    shot: int
+    accuracy: float
+    interval: float  # 95 %: 1.96 standard errors of the mean over the classes of the test set
+    std: float | None  # standard deviation over the checkpoints, as the paper reports it; None if there is one
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The scores of one or several networks, and how they were measured."""
+
+    norm: Norm
+    classes: int
+    rounds: int
+    seed: int
+    checkpoints: int
+    scores: tuple[Score, ...]
+
+    def score(self, way: int, shot: int) -> Score:
+        """The one score of that way and shot."""
+        return next(score for score in self.scores if (score.way, score.shot) == (way, shot))
+
+    def as_dict(self) -> dict[str, Any]:
+        """For a JSON file."""
+        return asdict(self) | {"scores": [asdict(score) for score in self.scores]}
+
+
+def evaluate(
+    networks: GaussianPrototypicalNetwork | Sequence[GaussianPrototypicalNetwork],
+    images: LabelledImages,
+    ways: Sequence[int] = (5, 20),
+    shots: Sequence[int] = tuple(range(1, 20)),
+    *,
+    rounds: int = 5,
+    norm: Norm = "running",
+    seed: int = 0,
+    progress: Progress = silent,
+) -> Evaluation:
+    """Score a network, or the mean of several checkpoints, on classes it has not seen.
+
+    In each round the classes are grouped at random, `way` to a group, and in every group each class gives `shot` random
+    drawings as support and all its others as queries. Every class is scored as often as every other.
+
+    Args:
+        networks: one, or the checkpoints of a run.
+        images: the test classes; their counts may differ.
+        ways: classes to a group.
+        shots: supports of each class.
+        rounds: how often the classes are grouped anew.
+        norm: statistics of the batch norms: those of training, or of each group's own images (transductive).
+        seed: of the groupings.
+        progress: called as the images are embedded.
+    """
+    networks = [networks] if isinstance(networks, GaussianPrototypicalNetwork) else list(networks)
+    _check(images, ways, shots, rounds)
+    keep_freed_memory()
+    correct = torch.stack(
+        [
+            torch.stack(list(_class_accuracies(network, images, ways, shots, rounds, norm, seed, progress).values()))
+            for network in networks
+        ]
+    )  # (networks, ways x shots, C)
+    scores = []
+    for i, (way, shot) in enumerate((way, shot) for way in ways for shot in shots):
+        by_class, by_network = correct[:, i].mean(dim=0), correct[:, i].mean(dim=1)
+        scores.append(
+            Score(
+                way,
+                shot,
+                accuracy=by_class.mean().item(),
+                interval=1.96 * by_class.std().item() / math.sqrt(images.way),
+                std=by_network.std().item() if len(networks) > 1 else None,
+            )
+        )
+    return Evaluation(norm, images.way, rounds, seed, len(networks), tuple(scores))
+
+
+@torch.inference_mode()
+def embed_all(
+    network: GaussianPrototypicalNetwork, images: Tensor, progress: Progress = silent
+) -> tuple[Tensor, Tensor | None]:
+    """Every image, each judged alone: x (N, D), s (N, E) or None."""
+    network.eval()
+    device = next(network.parameters()).device
+    xs, ss = [], []
+    for start in range(0, len(images), BATCH):
+        x, s = network.embed(images[start : start + BATCH].to(device).contiguous(memory_format=torch.channels_last))
+        xs.append(x)
+        ss.append(s)
+        progress("embedding", min(start + BATCH, len(images)), len(images))
+    return torch.cat(xs), None if ss[0] is None else torch.cat([s for s in ss if s is not None])
+
+
+@contextmanager
+def batch_statistics(network: nn.Module) -> Iterator[None]:
+    """Within, the batch norms use the statistics of the batch they see, and remember nothing of it."""
+    norms = [module for module in network.modules() if isinstance(module, nn.BatchNorm2d)]
+    kept = [(norm.running_mean, norm.running_var) for norm in norms]
+    try:
+        for norm in norms:
+            norm.running_mean = norm.running_var = None
+        yield
+    finally:
+        for norm, (mean, var) in zip(norms, kept, strict=True):
+            norm.running_mean, norm.running_var = mean, var
+
+
+def _check(images: LabelledImages, ways: Sequence[int], shots: Sequence[int], rounds: int) -> None:
+    if not ways or not shots or rounds < 1:
+        raise InputError(f"give at least one way, one shot and one round (found {ways}, {shots} and {rounds})")
+    if min(ways) < 2 or max(ways) > images.way:
+        raise InputError(f"way must be from 2 to the {images.way} classes of the test set (found {list(ways)})")
+    c = int(images.counts.argmin())
+    if min(shots) < 1 or max(shots) >= int(images.counts[c]):
+        raise InputError(
+            f"shots go from {min(shots)} to {max(shots)}, but must go from 1 to {int(images.counts[c]) - 1}: class "
+            f"{images.classes[c]!r} has {int(images.counts[c])} images, and at least one must be left as a query"
+        )
+
+
+@torch.inference_mode()
+def _class_accuracies(
+    network: GaussianPrototypicalNetwork,
+    images: LabelledImages,
+    ways: Sequence[int],
+    shots: Sequence[int],
+    rounds: int,
+    norm: Norm,
+    seed: int,
+    progress: Progress,
+) -> dict[tuple[int, int], Tensor]:
+    """For each way and shot, (C,): the share of each class's queries that is right, over all rounds."""
+    generator = torch.Generator().manual_seed(seed)  # the same groupings for every network
+    network.eval()
+    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    device = next(network.parameters()).device
+    counts = images.counts
+    M = int(counts.max())
+    right = {(way, shot): torch.zeros(images.way) for way in ways for shot in shots}
+    asked = {key: torch.zeros(images.way) for key in right}
+    embedded = embed_all(network, images.images, progress) if norm == "running" else None
+
+    for done in range(rounds):
+        for way in ways:
+            order = sample_drawings(counts, M, generator)
+            order = torch.minimum(order, counts[:, None] - 1)  # what is not there is masked below
+            index = images.starts[:, None] + order  # (C, M)
+            there = torch.arange(M) < counts[:, None]
+            for groups, counted in _groups(images.way, way, generator):  # (G, way), (G, way)
+                if embedded:
+                    x, s = (None if t is None else t[index[groups]] for t in embedded)  # (G, way, M, D)
+                else:
+                    x, s = _embed_groups(network, images.images, index[groups], there[groups], device)
+                assert x is not None
+                for shot in shots:
+                    hit = _hits(network, x, s, shot).cpu()  # (G, way, M - shot)
+                    query = there[groups][:, :, shot:] & counted[..., None]
+                    right[way, shot].index_add_(0, groups.flatten(), (hit & query).sum(-1).flatten().float())
+                    asked[way, shot].index_add_(0, groups.flatten(), query.sum(-1).flatten().float())
+        if not embedded:
+            progress("encoding groups", done + 1, rounds)
+    return {key: right[key] / asked[key] for key in right}
+
+
+def _groups(C: int, way: int, generator: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
+    """The classes in random groups; the last is filled up with classes that are not counted again."""
+    order = torch.randperm(C, generator=generator)
+    missing = -C % way
+    groups = torch.cat([order, order[:missing]]).view(-1, way)
+    counted = (torch.arange(C + missing) < C).view(-1, way)
+    yield from zip(groups.split(GROUPS), counted.split(GROUPS), strict=True)
+
+
+def _embed_groups(
+    network: GaussianPrototypicalNetwork, images: Tensor, index: Tensor, there: Tensor, device: torch.device
+) -> tuple[Tensor, Tensor | None]:
+    """Encode each group as one batch: (G, way, M) -> x (G, way, M, D), s."""
+    xs, ss = [], []
+    with batch_statistics(network):
+        for group, present in zip(index, there, strict=True):
+            x, s = network.embed(images[group[present]].to(device).contiguous(memory_format=torch.channels_last))
+            slots = present.flatten().cumsum(0).sub(1).clamp_min(0).view_as(present)  # absent ones repeat another
+            xs.append(x[slots])
+            ss.append(None if s is None else s[slots])
+    return torch.stack(xs), None if ss[0] is None else torch.stack([s for s in ss if s is not None])
+
+
+def _hits(network: GaussianPrototypicalNetwork, x: Tensor, s: Tensor | None, shot: int) -> Tensor:
+    """(G, way, M, D) -> (G, way, M - shot): whether each query is nearest to its own class."""
+    G, way, M, D = x.shape
+    p, s_class = network.prototypes(x[:, :, :shot], None if s is None else s[:, :, :shot])
+    d = network.distances(x[:, :, shot:].reshape(G, -1, D), p, s_class)  # (G, way (M - shot), way)
+    truth = torch.arange(way, device=x.device)[:, None]
+    return d.argmin(dim=-1).view(G, way, M - shot) == truth

@@ -1,0 +1,40 @@
+"""Files that are whole or not there."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from gaussproto.errors import InputError
+
+
+@contextmanager
+def write_then_rename(path: Path) -> Iterator[Path]:
+    """A temporary name to write to; it becomes `path` only if all went well, so nothing is ever half-written."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield temporary
+        temporary.replace(path)
+    except OSError as error:
+        raise InputError(f"cannot write {path} ({error.strerror or error}): free or choose another place") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write a JSON file, indented."""
+    with write_then_rename(path) as temporary:
+        temporary.write_text(json.dumps(content, indent=2) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file."""
+    try:
+        return json.loads(path.read_text())
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise InputError(f"{path} is not a readable JSON file ({error})") from None

@@ -1,0 +1,72 @@
+"""Image -> one vector [x, s_raw] of D + R numbers, R being what the covariance needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+FILTERS = {"small": (64, 64, 64), "big": (128, 256, 512)}  # of the blocks before the last
+
+
+class Block(nn.Module):
+    """3x3 convolution -> batch norm -> ReLU -> 2x2 max pool.
+
+    The ReLU is computed after the pool, on a quarter of the numbers: both are monotone, so they commute.
+    The last `linear` channels do not pass the ReLU.
+    """
+
+    def __init__(self, inputs: int, outputs: int, linear: int = 0) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(inputs, outputs, 3, padding="same", bias=False)  # batch norm brings the bias
+        self.norm = nn.BatchNorm2d(outputs)
+        self.linear = linear
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, inputs, H, W) -> (N, outputs, H // 2, W // 2)."""
+        y = F.max_pool2d(self.norm(self.conv(x)), 2)
+        if self.linear == 0:
+            return F.relu(y)
+        return torch.cat([F.relu(y[:, : -self.linear]), y[:, -self.linear :]], dim=1)
+
+
+class Encoder(nn.Module):
+    """Four blocks; 28 x 28 pixels become 1 x 1, and what other sizes leave is averaged to one vector.
+
+    >>> Encoder(filters=(64, 64, 64), outputs=65)(torch.zeros(2, 1, 28, 28)).shape
+    torch.Size([2, 65])
+    """
+
+    def __init__(self, filters: Sequence[int], outputs: int, channels: int = 1, linear: int = 0) -> None:
+        super().__init__()
+        widths = [channels, *filters]
+        blocks = [Block(before, after) for before, after in pairwise(widths)]
+        self.blocks = nn.Sequential(*blocks, Block(widths[-1], outputs, linear))
+
+    def forward(self, images: Tensor) -> Tensor:
+        """(N, channels, H, W) -> (N, outputs)."""
+        y: Tensor = self.blocks(images)
+        return y.flatten(1) if y.shape[-2:] == (1, 1) else y.mean(dim=(-2, -1))
+
+
+class Head(nn.Module):
+    """Any network that gives vectors of `features` numbers, and a linear layer to the D + R outputs.
+
+    The embedding is linear; the precision passes a ReLU if `precision_relu`.
+    """
+
+    def __init__(self, backbone: nn.Module, features: int, D: int, R: int, precision_relu: bool) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.head = nn.Linear(features, D + R)
+        self.D, self.precision_relu = D, precision_relu
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Whatever the backbone takes -> (N, D + R)."""
+        y: Tensor = self.head(self.backbone(images))
+        if self.precision_relu:
+            y = torch.cat([y[:, : self.D], F.relu(y[:, self.D :])], dim=1)
+        return y

@@ -1,0 +1,1 @@
+"""Episodes, the training loop, and what it leaves on disk."""

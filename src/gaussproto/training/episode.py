@@ -1,0 +1,52 @@
+"""Episodes: some classes, and of each some drawings, the first of them support and the rest query."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from gaussproto.data.images import LabelledImages
+from gaussproto.errors import InputError
+from gaussproto.model.network import GaussianPrototypicalNetwork
+
+
+def check_enough(images: LabelledImages, way: int, drawings: int) -> None:
+    """Say which class or count is too small for episodes of this size."""
+    if way > images.way:
+        raise InputError(f"way is {way}, but there are only {images.way} classes: choose a smaller way or add classes")
+    if int(images.counts.min()) < drawings:
+        c = int(images.counts.argmin())
+        raise InputError(
+            f"class {images.classes[c]!r} has {int(images.counts[c])} images, but an episode takes {drawings} of each "
+            "class (shot + query): add images, or choose a smaller shot or query"
+        )
+
+
+def sample_drawings(counts: Tensor, drawings: int, generator: torch.Generator) -> Tensor:
+    """(C, drawings): for each class, that many different ones of its images, in random order."""
+    order = torch.rand(len(counts), int(counts.max()), generator=generator)
+    order[torch.arange(order.shape[1]) >= counts[:, None]] = 2.0  # what is not there comes last
+    return order.argsort(dim=1)[:, :drawings]
+
+
+def sample_episode(images: LabelledImages, way: int, drawings: int, generator: torch.Generator) -> Tensor:
+    """(way, drawings, channels, H, W) uint8: random classes without replacement, random drawings of each."""
+    classes = torch.randperm(images.way, generator=generator)[:way]
+    return images.gather(classes, sample_drawings(images.counts[classes], drawings, generator))
+
+
+def episode_loss(network: GaussianPrototypicalNetwork, x: Tensor, s: Tensor | None, shot: int) -> tuple[Tensor, Tensor]:
+    """The mean cross-entropy of the queries under a softmax of minus the distances, and the share that is right.
+
+    Args:
+        network: whose prototypes and distances are used.
+        x: embeddings (C, K + Q, D), the first K of each class being its support.
+        s: precisions (C, K + Q, E), or None.
+        shot: K.
+    """
+    C, D = len(x), x.shape[-1]
+    p, s_class = network.prototypes(x[:, :shot], None if s is None else s[:, :shot])
+    d = network.distances(x[:, shot:].reshape(-1, D), p, s_class)  # (C Q, C)
+    truth = torch.arange(C, device=x.device).repeat_interleave(x.shape[1] - shot)
+    return F.cross_entropy(-d, truth), (d.argmin(dim=1) == truth).float().mean()

@@ -1,0 +1,148 @@
+"""A run on disk: `config.json`, `log.jsonl`, `checkpoints/`, `metrics.json`."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from gaussproto.config import RunConfig, read_config
+from gaussproto.errors import InputError
+from gaussproto.files import read_json, write_json, write_then_rename
+from gaussproto.model.network import GaussianPrototypicalNetwork
+from gaussproto.training.checkpoint import Position
+
+
+class RunFolder:
+    """Where the files of a run are."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config = path / "config.json"
+        self.log_file = path / "log.jsonl"
+        self.metrics = path / "metrics.json"
+        self.checkpoints = path / "checkpoints"
+        self.last = self.checkpoints / "last.safetensors"
+
+    def kept(self, episode: int) -> Path:
+        """The weights that were kept at an episode."""
+        return self.checkpoints / f"episode-{episode:06d}.safetensors"
+
+    def kept_all(self) -> list[Path]:
+        """All kept weights, in order."""
+        return sorted(self.checkpoints.glob("episode-*.safetensors"))
+
+    def weights(self, which: Literal["last", "top"]) -> list[Path]:
+        """The weights to evaluate: the last, or those with the highest training accuracy."""
+        if not self.config.exists():
+            raise InputError(f"{self.path} is neither a run folder nor a .safetensors file")
+        found = [path for path in ([self.last] if which == "last" else self.kept_all()) if path.exists()]
+        if not found:
+            raise InputError(f"{self.path} has no checkpoint yet: continue its training with --resume")
+        return found
+
+    def open(self, config: RunConfig, resume: bool) -> None:
+        """Begin a run here, or make sure that the one to be resumed is the same."""
+        if not self.config.exists():
+            if self.path.exists() and any(self.path.iterdir()):
+                raise InputError(f"{self.path} holds other files: choose another folder with --out")
+            write_json(self.config, config.model_dump(mode="json"))
+            return
+        if not resume:
+            raise InputError(
+                f"{self.path} already holds a run: continue it with --resume, choose another folder with --out, "
+                "or remove it"
+            )
+        there = read_config(self.config)
+        changed = _differences(there, config)
+        if changed:
+            raise InputError(f"{self.path} holds a run with other settings ({changed}): resume it with its own")
+
+    def forget_after(self, episode: int, kept: list[tuple[float, int]]) -> None:
+        """Take back what a run that was killed had written after its last checkpoint."""
+        if self.log_file.exists():
+            lines = self.log_file.read_text().splitlines()
+            with write_then_rename(self.log_file) as temporary:
+                temporary.write_text("".join(line + "\n" for line in lines if _episode_of(line) <= episode))
+        self.prune(kept)
+
+    def prune(self, kept: list[tuple[float, int]]) -> None:
+        """Remove kept weights that are no longer among the best."""
+        wanted = {self.kept(episode) for _, episode in kept}
+        for path in self.kept_all():
+            if path not in wanted:
+                path.unlink()
+
+    @contextmanager
+    def log(self) -> Iterator[Callable[[dict[str, Any]], None]]:
+        """A function that adds a line to the log."""
+        with self.log_file.open("a", buffering=1) as file:
+            yield lambda record: print(json.dumps(record), file=file)
+
+    def read_log(self) -> list[dict[str, Any]]:
+        """Every line of the log."""
+        return [json.loads(line) for line in self.log_file.read_text().splitlines()]
+
+    def write_metrics(self, **metrics: Any) -> None:
+        """Add results to `metrics.json`; what is there already stays."""
+        before = read_json(self.metrics) if self.metrics.exists() else {}
+        write_json(self.metrics, before | metrics)
+
+    def write_evaluation(self, key: str, content: dict[str, Any]) -> None:
+        """Add an evaluation to `metrics.json`, in place of an earlier one of the same kind."""
+        before = read_json(self.metrics) if self.metrics.exists() else {}
+        self.write_metrics(evaluation=before.get("evaluation", {}) | {key: content})
+
+    def write_summary(self, config: RunConfig, network: GaussianPrototypicalNetwork, position: Position) -> None:
+        """Say in `metrics.json` how the training went and on what machine."""
+        last = self.read_log()[-1]
+        self.write_metrics(
+            training={
+                "episodes": position.episode,
+                "seconds": round(position.seconds, 1),
+                "loss": last["loss"],
+                "accuracy": position.kept[0][0] if position.kept else last["accuracy"],
+                "kept": [{"episode": episode, "accuracy": accuracy} for accuracy, episode in position.kept],
+                "parameters": sum(parameter.numel() for parameter in network.parameters()),
+            },
+            machine=machine(),
+        )
+
+
+def machine() -> dict[str, Any]:
+    """The hardware and the versions that a result depends on."""
+    return {
+        "processor": _processor(),
+        "threads": torch.get_num_threads(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def _episode_of(line: str) -> float:
+    try:
+        return float(json.loads(line)["episode"])
+    except (json.JSONDecodeError, KeyError, TypeError):
+        return float("inf")  # cut off in the middle of a line
+
+
+def _differences(there: RunConfig, here: RunConfig) -> str:
+    changed = []
+    for section in ("data", "network", "episode", "training"):
+        old, new = getattr(there, section).model_dump(), getattr(here, section).model_dump()
+        changed += [f"{name}: {old[name]} there, {new[name]} here" for name in old if old[name] != new[name]]
+    return "; ".join(changed)

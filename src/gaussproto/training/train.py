@@ -1,0 +1,274 @@
+"""Training: episodes, Adam, checkpoints, a log; stopped at any moment and resumed bit for bit."""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gaussproto.config import RunConfig, TrainingConfig
+from gaussproto.data.damage import damage
+from gaussproto.data.images import LabelledImages, as_float
+from gaussproto.data.load import load_data
+from gaussproto.errors import InputError
+from gaussproto.model.network import GaussianPrototypicalNetwork
+from gaussproto.training.checkpoint import Position, load_checkpoint, restore_optimizer, save_checkpoint
+from gaussproto.training.episode import check_enough, episode_loss, sample_episode
+from gaussproto.training.memory import keep_freed_memory
+from gaussproto.training.run_folder import RunFolder
+
+LOG_EVERY = 10  # episodes to a line of the log
+DEAD = 1e-3  # spread of the precision, relative to its mean, under which it weighs all images alike
+
+
+class TrainingDiverged(InputError):  # noqa: N818 (it reads as a sentence)
+    """The loss stopped being a number."""
+
+
+class DeadPrecisionWarning(UserWarning):
+    """Every image has the same precision: the network is a vanilla one."""
+
+
+@dataclass(frozen=True)
+class LogRecord:
+    """One line of `log.jsonl`: means over the episodes since the line before."""
+
+    episode: int
+    stage: int
+    loss: float  # mean cross-entropy of a query, in nats
+    accuracy: float
+    learning_rate: float
+    precision_mean: float | None
+    precision_spread: float | None  # standard deviation over the images of an episode
+    seconds: float  # of training so far
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a training has left."""
+
+    folder: Path
+    config: RunConfig
+    network: GaussianPrototypicalNetwork
+    episodes: int
+    seconds: float
+    stopped_by: signal.Signals | None  # None: it went to its end
+
+
+def train(
+    config: RunConfig,
+    images: LabelledImages | None = None,
+    out: Path | str | None = None,
+    *,
+    resume: bool = False,
+    device: str = "cpu",
+    on_log: Callable[[LogRecord], None] = lambda record: None,
+) -> RunResult:
+    """Train a network by episodes and leave a run folder.
+
+    Args:
+        config: a preset or one's own; see `gaussproto.preset`.
+        images: the training classes; without them those of the configuration.
+        out: the run folder; `runs/NAME` if not given.
+        resume: go on where the run in that folder stopped; the result is that of a run that never stopped.
+        device: where the network is, such as cpu or cuda.
+        on_log: called with every line of the log.
+    """
+    training, episode = config.training, config.episode
+    images = images or load_data(config.data).train
+    check_enough(images, episode.way, episode.drawings)
+    run = RunFolder(Path(out or Path("runs") / config.name))
+    run.open(config, resume)
+    keep_freed_memory()
+
+    generator = torch.Generator().manual_seed(training.seed)
+    network, optimizer, position = _start_or_resume(config, run, generator, device)
+    started = time.perf_counter() - position.seconds
+
+    with run.log() as log, stop_signals() as stop:
+        for now in range(position.episode, training.episodes):
+            number, stage = training.stage_at(now)
+            if stage.transform not in (None, network.config.transform):
+                network.set_transform(stage.transform)
+                optimizer = _optimizer(network, training, moments_of=optimizer)
+            optimizer.param_groups[0]["lr"] = learning_rate(training, now)
+
+            shot = _draw_shot(config, generator)
+            drawn = sample_episode(images, episode.way, shot + episode.query, generator)
+            batch, _ = damage(as_float(drawn.flatten(0, 1)), stage.damage, generator)
+            row = _step(network, optimizer, batch.to(device), episode.way, shot, episode.splits)
+
+            position.episode = now + 1
+            position.rows.append(row)
+            position.accuracies.append(row[1])
+            ended = position.episode == training.episodes
+            if position.episode % LOG_EVERY == 0 or ended:
+                position.seconds = time.perf_counter() - started
+                record = _summarise(position, number, learning_rate(training, now), run)
+                log(asdict(record))
+                on_log(record)
+            if position.episode % training.checkpoint_every == 0 or ended or stop:
+                position.seconds = time.perf_counter() - started
+                position.transform = network.config.transform
+                _keep_best(run, config, network, position)
+                save_checkpoint(run.last, config, network, position, optimizer, generator)
+                run.prune(position.kept)
+            if stop and not ended:
+                return RunResult(run.path, config, network, position.episode, position.seconds, stop[0])
+    run.write_summary(config, network, position)
+    return RunResult(run.path, config, network, position.episode, position.seconds, None)
+
+
+def learning_rate(training: TrainingConfig, episode: int) -> float:
+    """The learning rate of an episode, counted from 0; a function of nothing else, so a resumed run has it right.
+
+    >>> [learning_rate(TrainingConfig(schedule="halving"), n) for n in (0, 1999, 2000, 4000)]
+    [0.002, 0.002, 0.001, 0.0005]
+    """
+    if training.schedule == "halving":
+        return training.learning_rate * 0.5 ** (episode // training.halve_every)
+    if training.schedule == "cosine":
+        return training.learning_rate * 0.5 * (1 + math.cos(math.pi * episode / training.episodes))
+    return training.learning_rate
+
+
+@contextmanager
+def stop_signals() -> Iterator[list[signal.Signals]]:
+    """A list that fills when someone asks the process to stop (SIGINT, SIGTERM); a second SIGINT stops at once."""
+    asked: list[signal.Signals] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield asked  # only the main thread may handle signals
+        return
+
+    def ask(number: int, frame: Any) -> None:
+        if asked and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        asked.append(signal.Signals(number))
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _start_or_resume(
+    config: RunConfig, run: RunFolder, generator: torch.Generator, device: str
+) -> tuple[GaussianPrototypicalNetwork, torch.optim.Adam, Position]:
+    if run.last.exists():
+        checkpoint = load_checkpoint(run.last)
+        network, position = checkpoint.network(), checkpoint.position
+        generator.set_state(checkpoint.tensors["generator"])
+    else:
+        checkpoint, position = None, Position(transform=config.network.transform)
+        with torch.random.fork_rng(devices=[]):  # the weights' initial values come from the global generator
+            torch.manual_seed(config.training.seed)
+            network = GaussianPrototypicalNetwork(config.network)
+    network.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    network.train()
+    optimizer = _optimizer(network, config.training)
+    if checkpoint:
+        restore_optimizer(optimizer, network, checkpoint.tensors)
+    run.forget_after(position.episode, position.kept)
+    return network, optimizer, position
+
+
+def _optimizer(
+    network: GaussianPrototypicalNetwork, training: TrainingConfig, moments_of: torch.optim.Adam | None = None
+) -> torch.optim.Adam:
+    optimizer = torch.optim.Adam(network.parameters(), lr=training.learning_rate, fused=True)
+    if moments_of:
+        for parameter in network.parameters():
+            if parameter in moments_of.state:
+                optimizer.state[parameter] = moments_of.state[parameter]
+    return optimizer
+
+
+def _draw_shot(config: RunConfig, generator: torch.Generator) -> int:
+    low, high = config.episode.shot, config.episode.max_shot
+    return low if high is None else int(torch.randint(low, high + 1, (), generator=generator))
+
+
+def _step(
+    network: GaussianPrototypicalNetwork,
+    optimizer: torch.optim.Optimizer,
+    batch: Tensor,
+    way: int,
+    shot: int,
+    splits: int,
+) -> list[float]:
+    """One step of Adam; gives the loss, the accuracy, and the mean and spread of the precision."""
+    x, s = network.embed(batch.contiguous(memory_format=torch.channels_last))
+    x_class = x.unflatten(0, (way, -1))
+    s_class = None if s is None else s.unflatten(0, (way, -1))
+    # What is encoded once can be split several times, each time with other drawings as the support.
+    results = [
+        episode_loss(network, x_class.roll(turn, dims=1), None if s_class is None else s_class.roll(turn, dims=1), shot)
+        for turn in range(splits)
+    ]
+    loss = torch.stack([loss for loss, _ in results]).mean()
+    accuracy = torch.stack([accuracy for _, accuracy in results]).mean()
+    if not math.isfinite(loss.item()):
+        raise TrainingDiverged(
+            "the loss is no longer a finite number: resume from the last checkpoint with a smaller learning rate"
+        )
+    optimizer.zero_grad(set_to_none=True)
+    (loss / way).backward()
+    optimizer.step()
+    return [loss.item(), accuracy.item(), *_precision_spread(s)]
+
+
+def _precision_spread(s: Tensor | None) -> tuple[float, float]:
+    if s is None:
+        return math.nan, math.nan
+    s = s.detach()
+    each = s.diagonal(dim1=-2, dim2=-1) if s.dim() == 3 else s  # (N, E)
+    return each.mean().item(), each.std(dim=0).mean().item()
+
+
+def _summarise(position: Position, stage: int, rate: float, run: RunFolder) -> LogRecord:
+    loss, accuracy, mean, spread = torch.tensor(position.rows, dtype=torch.float64).mean(dim=0).tolist()
+    position.rows.clear()
+    learned = not math.isnan(mean)
+    if learned and position.episode >= 100 and spread < DEAD * mean and not position.warned:
+        position.warned = True
+        warnings.warn(
+            f"at episode {position.episode} every image has the precision {mean:.4g}: it is dead, and the network is a "
+            "vanilla one; precision_relu off, transform exp and weighting prototype with several supports keep it up",
+            DeadPrecisionWarning,
+            stacklevel=3,
+        )
+    return LogRecord(
+        position.episode,
+        stage,
+        loss,
+        accuracy,
+        rate,
+        mean if learned else None,
+        spread if learned else None,
+        round(position.seconds, 3),
+    )
+
+
+def _keep_best(run: RunFolder, config: RunConfig, network: GaussianPrototypicalNetwork, position: Position) -> None:
+    """At the end of a window, keep the weights if its training accuracy is among the highest."""
+    every, keep = config.training.checkpoint_every, config.training.keep
+    if len(position.accuracies) < every and (position.kept or position.episode < config.training.episodes):
+        return
+    accuracy = sum(position.accuracies) / len(position.accuracies)
+    position.accuracies = []
+    entry = (accuracy, position.episode)
+    position.kept = sorted([*position.kept, entry], reverse=True)[:keep]
+    if entry in position.kept:
+        save_checkpoint(run.kept(position.episode), config, network, position)

@@ -1,0 +1,45 @@
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from gaussproto.data.images import LabelledImages
+from gaussproto.data.strokes import strokes
+
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "omniglot"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory):
+    """Nothing that a test makes lands in the user's cache."""
+    os.environ["GAUSSPROTO_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+    yield
+    del os.environ["GAUSSPROTO_CACHE"]
+
+
+@pytest.fixture(scope="session")
+def omniglot_root() -> Path:
+    root = Path(os.environ.get("GAUSSPROTO_DATA") or SHARED)
+    if not (root / "images_background.zip").exists():
+        pytest.skip("needs Omniglot: set GAUSSPROTO_DATA to the folder with its zips")
+    return root
+
+
+@pytest.fixture(scope="session")
+def characters() -> LabelledImages:
+    """A few invented alphabets, 20 drawings of each character."""
+    return strokes(alphabets=4)
+
+
+@pytest.fixture
+def generator() -> torch.Generator:
+    return torch.Generator().manual_seed(0)
+
+
+def uneven(images: LabelledImages, counts: list[int]) -> LabelledImages:
+    """The first classes, with so many drawings of each."""
+    starts = images.starts[: len(counts)].tolist()
+    index = torch.cat([torch.arange(start, start + n) for start, n in zip(starts, counts, strict=True)])
+    names = images.classes[: len(counts)], images.alphabets[: len(counts)]
+    return LabelledImages(images.images[index], torch.tensor(counts), *names)

@@ -1,0 +1,150 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+from tests.conftest import uneven
+
+from gaussproto.data.damage import damage, down_sample
+from gaussproto.data.images import LabelledImages, fit, open_image
+from gaussproto.data.sheet import contact_sheet
+from gaussproto.errors import InputError
+
+
+def numbered(counts):
+    """Images whose pixels all say which image they are."""
+    N = sum(counts)
+    images = torch.arange(N, dtype=torch.uint8).view(N, 1, 1, 1).expand(N, 1, 4, 4).contiguous()
+    names = tuple(f"class {c}" for c in range(len(counts)))
+    return LabelledImages(images, torch.tensor(counts), names, names)
+
+
+@given(counts=st.lists(st.integers(1, 9), min_size=1, max_size=8), data=st.data())
+@settings(deadline=None)
+def test_gather_takes_the_images_of_the_classes_asked_for(counts, data):
+    images = numbered(counts)
+    classes = data.draw(st.lists(st.integers(0, len(counts) - 1), min_size=1, max_size=5))
+    K = min(counts[c] for c in classes)
+    drawings = torch.arange(K).expand(len(classes), K)
+    taken = images.gather(torch.tensor(classes), drawings)[..., 0, 0, 0].long()
+    assert torch.equal(images.labels[taken], torch.tensor(classes)[:, None].expand_as(taken))
+
+
+@given(counts=st.lists(st.integers(1, 9), min_size=2, max_size=8), data=st.data())
+@settings(deadline=None)
+def test_select_keeps_each_class_with_its_images(counts, data):
+    images = numbered(counts)
+    chosen = data.draw(st.permutations(range(len(counts))))[: max(1, len(counts) // 2)]
+    some = images.select(chosen)
+    assert some.classes == tuple(images.classes[c] for c in chosen)
+    for new, old in enumerate(chosen):
+        ours, theirs = some.images[some.labels == new], images.images[images.labels == old]
+        assert torch.equal(ours, theirs)
+
+
+def test_dense_is_a_view_where_counts_are_equal(characters):
+    assert characters.dense.shape == (characters.way, 20, 1, 28, 28)
+    assert characters.dense.data_ptr() == characters.images.data_ptr()
+    with pytest.raises(InputError, match="from 3 to 5 images"):
+        _ = uneven(characters, [3, 5]).dense
+
+
+def test_rotations_are_classes(characters):
+    turned = characters.with_rotations()
+    C = characters.way
+    assert turned.way == 4 * C
+    assert len(set(turned.classes)) == 4 * C
+    for turn in range(4):
+        expected = np.rot90(characters.images[0, 0].numpy(), turn)
+        np.testing.assert_array_equal(turned.dense[turn * C, 0, 0], expected)
+    assert torch.equal(turned.images[: len(characters)], characters.images)
+
+
+def test_reduction_is_anti_aliased():
+    """A line one pixel wide, anywhere, keeps its share of the ink."""
+    for position in range(105):
+        pixels = np.zeros((105, 105), np.uint8)
+        pixels[:, position] = 255
+        small = fit(Image.fromarray(pixels), 28)
+        assert small.mean() == pytest.approx(255 / 105, rel=0.6 if position in (0, 1, 103, 104) else 0.2)
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "RGB", "RGBA", "P", "I;16", "CMYK", "LA"])
+def test_any_kind_of_image(tmp_path, mode):
+    grey = Image.fromarray((np.arange(900).reshape(30, 30) % 256).astype(np.uint8))
+    image = Image.fromarray(np.asarray(grey).astype(np.uint16) * 257) if mode == "I;16" else grey.convert(mode)
+    path = tmp_path / ("image.jpg" if mode == "CMYK" else "image.png")
+    image.save(path)
+    read = open_image(path, "it")
+    assert fit(read, 28).shape == (28, 28)
+    assert fit(read, 28, channels=3).shape == (3, 28, 28)
+    assert abs(float(fit(read, 30).mean()) - float(np.asarray(grey.convert("L")).mean())) < 12
+
+
+def test_transparent_pixels_are_white_paper(tmp_path):
+    image = Image.new("RGBA", (20, 20), (0, 0, 0, 0))
+    image.paste((0, 0, 0, 255), (5, 5, 10, 10))
+    image.save(tmp_path / "drawing.png")
+    pixels = fit(open_image(tmp_path / "drawing.png", "it"), 20)
+    assert pixels[0, 0] == 255
+    assert pixels[7, 7] == 0
+
+
+def test_photos_stand_upright(tmp_path):
+    image = Image.new("L", (20, 20))
+    image.paste(255, (0, 0, 20, 5))  # bright at the top
+    exif = Image.Exif()
+    exif[0x0112] = 3  # stored upside down
+    image.save(tmp_path / "photo.jpg", exif=exif)
+    assert fit(open_image(tmp_path / "photo.jpg", "it"), 20)[-1].mean() > 200
+
+
+@pytest.mark.parametrize("content", [b"", b"hello, this is no image", b"\x89PNG\r\n\x1a\n" + b"\0" * 30])
+def test_a_file_that_is_no_image_is_named(content):
+    with pytest.raises(InputError, match=r"Latin/a\.png is not a readable image"):
+        open_image(content, "Latin/a.png")
+
+
+def test_a_truncated_image_is_named(tmp_path):
+    Image.fromarray(np.random.default_rng(0).integers(0, 255, (50, 50), np.uint8)).save(tmp_path / "whole.png")
+    content = (tmp_path / "whole.png").read_bytes()
+    with pytest.raises(InputError, match="cut is not a readable image"):
+        open_image(content[: len(content) // 2], "cut")
+
+
+@given(fractions=st.lists(st.floats(0, 0.33), min_size=1, max_size=3), seed=st.integers(0, 99))
+@settings(max_examples=30, deadline=None)
+def test_damage_hits_its_fractions_and_nothing_else(fractions, seed):
+    sizes = [(4 + 3 * i, fraction) for i, fraction in enumerate(fractions)]
+    images = torch.rand(2000, 1, 12, 12, generator=torch.Generator().manual_seed(seed))
+    before = images.clone()
+    damaged, size = damage(images, sizes, torch.Generator().manual_seed(seed))
+    assert torch.equal(images, before)
+    assert torch.equal(damaged[size == 0], images[size == 0])
+    for n, fraction in sizes:
+        assert abs((size == n).float().mean().item() - fraction) < 0.05
+        if (size == n).any():
+            torch.testing.assert_close(damaged[size == n], down_sample(images[size == n], n))
+
+
+def test_damage_is_drawn_anew_and_by_the_generator_alone():
+    images, g = torch.rand(200, 1, 28, 28), torch.Generator().manual_seed(1)
+    first, second = damage(images, [(7, 0.5)], g)[1], damage(images, [(7, 0.5)], g)[1]
+    assert not torch.equal(first, second)
+    assert torch.equal(first, damage(images, [(7, 0.5)], torch.Generator().manual_seed(1))[1])
+
+
+@pytest.mark.parametrize("size", [5, 7, 16, 23])
+def test_down_sampling_loses_detail_and_keeps_brightness(characters, size):
+    images = characters.images[:50].float() / 255
+    damaged = down_sample(images, size)
+    assert damaged.shape == images.shape
+    assert damaged.mean().item() == pytest.approx(images.mean().item(), rel=0.05)
+    assert damaged.var().item() < images.var().item()
+    assert float(damaged.min()) >= -1e-6
+    assert float(damaged.max()) <= 1 + 1e-6
+
+
+def test_contact_sheet_of_few_classes(characters):
+    assert contact_sheet(uneven(characters, [2, 1])).size[0] > 0

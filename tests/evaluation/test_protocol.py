@@ -1,0 +1,172 @@
+import math
+
+import pytest
+import torch
+from tests.conftest import uneven
+from torch import nn
+
+from gaussproto.config import NetworkConfig
+from gaussproto.data.images import LabelledImages
+from gaussproto.errors import InputError
+from gaussproto.evaluation.protocol import _groups, batch_statistics, embed_all, evaluate
+from gaussproto.model.network import GaussianPrototypicalNetwork
+
+
+def network(**settings):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        config = NetworkConfig(**{"embedding_dim": 8, "filters": (6, 6, 6)} | settings)
+        return GaussianPrototypicalNetwork(config).eval()
+
+
+@pytest.fixture(scope="module")
+def few(characters):
+    return characters.select(range(13))
+
+
+@pytest.mark.parametrize("covariance", ["none", "radius", "diagonal", "full"])
+def test_against_one_episode_at_a_time(few, covariance):
+    """With all classes in one group, a whole round is one episode: the plain network gives the same answers."""
+    net = network(covariance=covariance, precision_relu=False)
+    for shot in (1, 7, 19):
+        score = evaluate(net, few, ways=[13], shots=[shot], rounds=60, seed=1).scores[0]
+        right = []
+        g = torch.Generator().manual_seed(2)
+        for _ in range(60):
+            order = torch.rand(13, 20, generator=g).argsort(dim=1)
+            drawn = few.gather(torch.arange(13), order)
+            with torch.inference_mode():
+                d = net(drawn[:, :shot], drawn[:, shot:].flatten(0, 1))
+            truth = torch.arange(13).repeat_interleave(20 - shot)
+            right.append((d.argmin(1) == truth).float().mean().item())
+        spread = torch.tensor(right).std().item() / math.sqrt(len(right))
+        assert abs(score.accuracy - sum(right) / len(right)) < 5 * spread + 1e-3
+
+
+class ByName(nn.Module):
+    """A backbone that reads the class from a pixel: as good as can be, or, if blind, no better than chance."""
+
+    def __init__(self, way, blind=False):
+        super().__init__()
+        self.way, self.blind = way, blind
+
+    def forward(self, images):
+        name = ((images[:, 0, 0, 0] - images[:, 0, 1, 0]) * 255).round().long()
+        if self.blind:
+            name = torch.randint(self.way, (len(images),), generator=torch.Generator().manual_seed(len(images)))
+        return nn.functional.one_hot(name, self.way).float()
+
+
+def named(way, counts):
+    """Images that say their class in a corner."""
+    labels = torch.arange(way).repeat_interleave(torch.tensor(counts))
+    images = torch.zeros(len(labels), 1, 16, 16, dtype=torch.uint8)
+    images[:, 0, 0, 0] = labels.to(torch.uint8)
+    names = tuple(f"class {c}" for c in range(way))
+    return LabelledImages(images, torch.tensor(counts), names, names)
+
+
+def with_backbone(way, blind=False):
+    net = GaussianPrototypicalNetwork(
+        NetworkConfig(embedding_dim=way, covariance="none"), ByName(way, blind), features=way
+    )
+    with torch.no_grad():
+        net.encoder.head.weight.copy_(torch.eye(way))
+        net.encoder.head.bias.zero_()
+    return net
+
+
+def test_a_perfect_and_a_blind_network():
+    images = named(23, [20] * 23)
+    perfect = evaluate(with_backbone(23), images, shots=[1, 5, 19], rounds=2)
+    assert all(score.accuracy == 1 and score.interval == 0 for score in perfect.scores)
+    blind = evaluate(with_backbone(23, blind=True), images, ways=[5, 20], shots=[1], rounds=20)
+    for score in blind.scores:
+        assert score.accuracy == pytest.approx(1 / score.way, abs=0.05)
+
+
+@given(C=st.integers(2, 90), seed=st.integers(0, 99), data=st.data())
+def test_every_class_counts_once_a_round_also_if_the_last_group_is_filled_up(C, seed, data):
+    way = data.draw(st.integers(2, C))
+    groups, counted = (
+        torch.cat(parts) for parts in zip(*_groups(C, way, torch.Generator().manual_seed(seed)), strict=True)
+    )
+    assert groups.shape[1] == way
+    assert sorted(groups[counted].tolist()) == list(range(C))
+    assert all(len(set(group)) == way for group in groups.tolist())
+
+
+def test_unequal_counts_ask_every_other_image():
+    images = named(6, [2, 5, 3, 9, 4, 2])
+    result = evaluate(with_backbone(6), images, ways=[3, 6], shots=[1], rounds=3)
+    assert [score.accuracy for score in result.scores] == [1.0, 1.0]
+    for norm in ("running", "batch"):
+        assert evaluate(network(), _small(images), ways=[3], shots=[1], norm=norm).scores[0].accuracy > 0
+
+
+def _small(images):
+    noise = torch.randint(0, 255, images.images.shape, generator=torch.Generator().manual_seed(0))
+    return LabelledImages(noise.to(torch.uint8), images.counts, images.classes, images.alphabets)
+
+
+def test_interval_is_that_of_the_mean_over_classes(few):
+    images = named(10, [20] * 10)
+    images.images[images.labels >= 8, 0, 0, 0] = 0  # two classes of ten look like the first: all three are mixed up
+    score = evaluate(with_backbone(10), images, ways=[10], shots=[1], rounds=1).scores[0]
+    by_class = torch.tensor([1.0] + [1.0] * 7 + [0.0, 0.0])  # ties go to the first class
+    assert score.accuracy == pytest.approx(by_class.mean().item())
+    assert score.interval == pytest.approx(1.96 * by_class.std().item() / math.sqrt(10))
+
+
+def test_several_checkpoints_give_mean_and_standard_deviation(few):
+    nets = [network(embedding_dim=D) for D in (2, 4, 8)]
+    together = evaluate(nets, few, ways=[5], shots=[1, 5], rounds=2)
+    alone = [evaluate(net, few, ways=[5], shots=[1, 5], rounds=2) for net in nets]
+    for shot in (1, 5):
+        accuracies = torch.tensor([result.score(5, shot).accuracy for result in alone])
+        assert together.score(5, shot).accuracy == pytest.approx(accuracies.mean().item())
+        assert together.score(5, shot).std == pytest.approx(accuracies.std().item(), abs=1e-6)
+        assert alone[0].score(5, shot).std is None
+
+
+def test_same_seed_same_scores_and_more_shots_are_no_worse(few):
+    first, again = (evaluate(network(), few, ways=[5], rounds=5) for _ in range(2))
+    assert first == again
+    assert first.score(5, 10).accuracy > first.score(5, 1).accuracy
+
+
+def test_embedding_in_batches_changes_nothing(few):
+    net = network()
+    x, s = embed_all(net, few.images)
+    with torch.inference_mode():
+        whole_x, whole_s = net.embed(few.images)
+    torch.testing.assert_close(x, whole_x, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(s, whole_s, rtol=1e-4, atol=1e-5)
+
+
+def test_batch_norm_mode_encodes_each_group_as_one_batch(few):
+    """One group of all classes: the scores are those of the plain network under that batch's statistics."""
+    net = network()
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    result = evaluate(net, few, ways=[13], shots=[5], rounds=30, norm="batch")
+    assert all(torch.equal(before[name], value) for name, value in net.state_dict().items())
+    right = []
+    g = torch.Generator().manual_seed(5)
+    with batch_statistics(net), torch.inference_mode():
+        for _ in range(30):
+            drawn = few.gather(torch.arange(13), torch.rand(13, 20, generator=g).argsort(dim=1))
+            d = net(drawn[:, :5], drawn[:, 5:].flatten(0, 1))
+            right.append((d.argmin(1) == torch.arange(13).repeat_interleave(15)).float().mean().item())
+    assert result.norm == "batch"
+    assert result.scores[0].accuracy == pytest.approx(sum(right) / 30, abs=0.02)
+
+
+def test_too_much_asked(few):
+    with pytest.raises(InputError, match="way must be from 2 to the 13 classes"):
+        evaluate(network(), few)
+    with pytest.raises(InputError, match="must go from 1 to 19"):
+        evaluate(network(), few, ways=[5], shots=[20])
+    with pytest.raises(InputError, match=r"must go from 1 to 2: class .* has 3 images"):
+        evaluate(network(), uneven(few, [5, 3, 9]), ways=[2], shots=[1, 3])
+    with pytest.raises(InputError, match="at least one way"):
+        evaluate(network(), few, ways=[])

@@ -1,0 +1,157 @@
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from gaussproto.config import NetworkConfig
+from gaussproto.evaluation.protocol import batch_statistics
+from gaussproto.model.encoder import Encoder
+from gaussproto.model.network import GaussianPrototypicalNetwork
+
+COVARIANCES = ["none", "radius", "diagonal", "full"]
+
+
+def network(**settings):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return GaussianPrototypicalNetwork(NetworkConfig(**{"embedding_dim": 8, "filters": (6, 6, 6)} | settings))
+
+
+def episode(C=4, K=2, Q=3, size=28, channels=1):
+    g = torch.Generator().manual_seed(1)
+    support = torch.randint(0, 256, (C, K, channels, size, size), generator=g, dtype=torch.uint8)
+    return support, torch.randint(0, 256, (C * Q, channels, size, size), generator=g, dtype=torch.uint8)
+
+
+def test_encoder_is_the_papers_block_by_block():
+    """Convolution, batch norm, ReLU, max pool in the paper's order, though ours pools before the ReLU."""
+    encoder = Encoder((5, 6, 7), outputs=9).double()
+    images = torch.randn(4, 1, 28, 28, dtype=torch.float64)
+    y = images
+    for block in encoder.blocks:
+        y = F.conv2d(y, block.conv.weight, padding=1)
+        y = (y - y.mean((0, 2, 3), keepdim=True)) / (y.var((0, 2, 3), unbiased=False, keepdim=True) + 1e-5).sqrt()
+        y = F.max_pool2d(F.relu(y), 2)
+    assert y.shape == (4, 9, 1, 1)
+    torch.testing.assert_close(encoder(images), y.flatten(1))
+
+
+@pytest.mark.parametrize(("encoder", "filters"), [("small", [64, 64, 64]), ("big", [128, 256, 512])])
+@pytest.mark.parametrize(("covariance", "raw"), [("none", 0), ("radius", 1), ("diagonal", 32), ("full", 32 * 33 // 2)])
+def test_filters_are_the_papers(encoder, filters, covariance, raw):
+    built = GaussianPrototypicalNetwork(NetworkConfig(encoder=encoder, embedding_dim=32, covariance=covariance))
+    assert [block.conv.out_channels for block in built.encoder.blocks] == [*filters, 32 + raw]
+
+
+@pytest.mark.parametrize("size", [16, 28, 40, 84])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_any_image_size_and_channels(size, channels):
+    x, s = network(channels=channels).embed(torch.zeros(3, channels, size, size, dtype=torch.uint8))
+    assert x.shape == (3, 8)
+    assert s.shape == (3, 1)
+
+
+@pytest.mark.parametrize("relu", [True, False])
+def test_precision_relu(relu):
+    """With the ReLU no raw output is negative, and the embedding never is; without it the precision goes below."""
+    support, _ = episode(C=8, K=8)
+    x, s = network(precision_relu=relu, transform="exp").embed(support.flatten(0, 1))
+    assert bool((x >= 0).all())
+    assert bool((s >= 1).all()) == relu
+
+
+@pytest.mark.parametrize("covariance", COVARIANCES)
+@pytest.mark.parametrize("distance", ["euclidean", "squared_euclidean", "sqrt_euclidean", "cosine"])
+@pytest.mark.parametrize("weighting", ["prototype_and_distance", "prototype"])
+def test_every_variant_learns_with_every_parameter(covariance, distance, weighting):
+    """Each parameter gets a finite gradient that is not zero everywhere."""
+    net = network(
+        covariance=covariance,
+        distance=distance,
+        weighting=weighting,
+        transform="learned_softplus",
+        precision_relu=False,
+    )
+    support, query = episode()
+    d = net(support, query)
+    F.cross_entropy(-d, torch.arange(4).repeat_interleave(3)).backward()
+    for name, parameter in net.named_parameters():
+        if covariance == "none" and name.startswith("precision"):
+            continue
+        assert parameter.grad is not None, name
+        assert bool(torch.isfinite(parameter.grad).all()), name
+        cancels = distance == "cosine" and covariance == "radius"  # a radius scales all of a class's products alike
+        if not (cancels and name.startswith("precision")):
+            assert bool(parameter.grad.any()), name
+
+
+def test_mean_is_subtracted_from_each_image():
+    net = network().eval()
+    images = torch.rand(5, 1, 28, 28) / 2
+    torch.testing.assert_close(net.embed(images)[0], net.embed(images + 0.3)[0], rtol=1e-3, atol=1e-5)
+
+
+def test_bytes_and_fractions_are_the_same_image():
+    net = network().eval()
+    images = torch.randint(0, 256, (5, 1, 28, 28), dtype=torch.uint8)
+    torch.testing.assert_close(net.embed(images), net.embed(images.float() / 255))
+
+
+@pytest.mark.parametrize("covariance", COVARIANCES)
+def test_under_running_statistics_a_query_is_judged_alone(covariance):
+    net = network(covariance=covariance)
+    support, query = episode()
+    net(support, query)  # some statistics
+    net.eval()
+    together = net(support, query)
+    alone = torch.cat([net(support, query[i : i + 1]) for i in range(len(query))])
+    torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-5)
+
+
+def test_under_batch_statistics_a_query_depends_on_the_others():
+    net = network()
+    support, query = episode()
+    net.eval()
+    with batch_statistics(net):
+        together, alone = net(support, query)[:1], net(support, query[:1])
+    assert not torch.allclose(together, alone, rtol=1e-2)
+
+
+def test_batch_statistics_leave_the_network_as_it_was():
+    net = network().eval()
+    support, query = episode()
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    answer = net(support, query)
+    with batch_statistics(net):
+        net(support, query)
+    assert all(torch.equal(before[name], value) for name, value in net.state_dict().items())
+    assert torch.equal(answer, net(support, query))
+
+
+def test_class_order_does_not_matter():
+    net = network(covariance="diagonal").eval()
+    support, query = episode()
+    order = torch.tensor([2, 0, 3, 1])
+    torch.testing.assert_close(net(support, query)[:, order], net(support[order], query))
+
+
+def test_from_softplus_to_learned_softplus_nothing_changes_at_first():
+    net = network(covariance="diagonal").eval()
+    support, query = episode()
+    before = net(support, query)
+    net.set_transform("learned_softplus")
+    assert torch.equal(before, net(support, query))
+    assert net.config.transform == "learned_softplus"
+    assert {"precision.transform.offset", "precision.transform.scale", "precision.transform.div"} <= set(
+        net.state_dict()
+    )
+
+
+@pytest.mark.parametrize("covariance", COVARIANCES)
+def test_any_backbone_that_gives_vectors(covariance):
+    backbone = nn.Sequential(nn.Flatten(), nn.Linear(3 * 20 * 20, 12), nn.Tanh())
+    net = GaussianPrototypicalNetwork(NetworkConfig(embedding_dim=5, covariance=covariance, channels=3), backbone, 12)
+    d = net(*episode(size=20, channels=3))
+    assert d.shape == (12, 4)
+    d.sum().backward()
+    assert all(parameter.grad is not None for parameter in backbone.parameters())

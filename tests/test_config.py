@@ -1,0 +1,115 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gaussproto.config import RunConfig, Stage, parse_config, setting_fields
+from gaussproto.errors import InputError
+from gaussproto.presets import EPOCH, PRESETS, preset
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_come_back_from_json(name):
+    assert parse_config(json.loads(PRESETS[name].model_dump_json())) == PRESETS[name]
+
+
+def test_the_papers_settings():
+    """Every number that the paper gives."""
+    rows = {
+        "paper-small-none-5shot": ("small", 64, "none", "softplus", 5, 15),
+        "paper-small-none": ("small", 64, "none", "softplus", 1, 19),
+        "paper-small-radius": ("small", 64, "radius", "softplus", 1, 19),
+        "paper-big-none": ("big", 512, "none", "softplus", 1, 19),
+        "paper-big-diagonal": ("big", 256, "diagonal", "softplus", 1, 19),
+        "paper-big-radius-sigmoid": ("big", 512, "radius", "sigmoid", 1, 19),
+        "paper-big-radius-wide-sigmoid": ("big", 512, "radius", "wide_sigmoid", 1, 19),
+        "paper-big-radius-learned": ("big", 512, "radius", "softplus", 1, 19),
+        "paper-big-radius-learned-damage": ("big", 512, "radius", "softplus", 1, 19),
+    }
+    assert {name for name in PRESETS if name.startswith("paper-")} == set(rows)
+    for name, row in rows.items():
+        run = PRESETS[name]
+        net, episode, training = run.network, run.episode, run.training
+        assert (net.encoder, net.embedding_dim, net.covariance, net.transform, episode.shot, episode.query) == row
+        assert (episode.way, episode.max_shot, episode.splits) == (60, None, 1)
+        assert (training.learning_rate, training.schedule, training.halve_every) == (2e-3, "halving", 2000)
+        assert net.precision_relu
+        assert (net.weighting, net.distance) == ("prototype_and_distance", "euclidean")
+        assert run.data.data == "omniglot"
+        assert training.episodes == 350 * EPOCH
+    stages = PRESETS["paper-big-radius-learned-damage"].training.stages
+    assert [stage.episodes // EPOCH for stage in stages] == [220, 100, 20, 10]
+    assert [stage.transform for stage in stages] == [None, *["learned_softplus"] * 3]
+    assert [dict(stage.damage) for stage in stages] == [
+        {},
+        {24: 0.015, 20: 0.01, 16: 0.005},
+        {23: 0.015, 17: 0.01},
+        {23: 0.01},
+    ]
+
+
+def test_any_setting_can_be_changed():
+    values = {
+        "data": "strokes", "rotations": False, "image_size": 32, "channels": 3, "invert": True, "test_fraction": 0.5,
+        "holdout": 2, "encoder": "big", "filters": "8,16", "embedding_dim": 5, "covariance": "full",
+        "transform": "exp", "precision_relu": False, "weighting": "prototype", "distance": "cosine", "way": 7,
+        "shot": 2, "max_shot": 4, "query": 3, "splits": 2, "learning_rate": 0.1, "schedule": "constant",
+        "halve_every": 5, "checkpoint_every": 6, "keep": 2, "seed": 9, "episodes": 77, "damage": "7:0.1,5:0.2",
+    }  # fmt: skip
+    assert set(values) == set(setting_fields())
+    run = preset("demo", **values)
+    assert run.data.channels == run.network.channels == 3
+    assert run.network.filters == (8, 16)
+    assert run.training.stages == (Stage(episodes=77, damage=((7, 0.1), (5, 0.2))),)
+    for name, value in values.items():
+        if name not in ("filters", "damage", "episodes"):
+            assert value in [getattr(s, name, None) for s in (run.data, run.network, run.episode, run.training)]
+
+
+@given(episodes=st.integers(4, 50_000))
+def test_stages_shrink_and_grow_together(episodes):
+    stages = preset("paper-big-radius-learned-damage", episodes=max(episodes, 50)).training.stages
+    assert sum(stage.episodes for stage in stages) == max(episodes, 50)
+    assert stages[0].episodes >= stages[1].episodes >= stages[2].episodes >= stages[3].episodes >= 1
+
+
+def test_stage_at():
+    training = RunConfig(name="x", training={"stages": [{"episodes": 3}, {"episodes": 2}]}).training
+    assert [training.stage_at(episode)[0] for episode in range(5)] == [0, 0, 0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"way": 1}, r"setting way: input should be greater than or equal to 2 \(found 1\)"),
+        ({"way": "many"}, r"setting way: .* integer.* \(found 'many'\)"),
+        ({"covariance": "round"}, r"setting covariance: input should be 'none', 'radius'.* \(found 'round'\)"),
+        ({"wya": 3}, "there is no setting 'wya': did you mean 'way'"),
+        ({"qqqq": 3}, "there is no setting 'qqqq': the settings are data, rotations"),
+        ({"shot": 3, "max_shot": 2}, "max_shot is 2 and shot is 3"),
+        ({"splits": 9}, "splits is 9, but a class has only shot"),
+        ({"damage": "7"}, r"write it as SIZE:FRACTION,SIZE:FRACTION"),
+        ({"damage": "7:0.8,5:0.9"}, r"fractions of damage add up to 1\.7"),
+        ({"image_size": 9}, "setting image_size: input should be greater than or equal to 16"),
+        ({"episodes": 0}, "setting episodes"),
+        ({"learning_rate": -1}, "setting learning_rate: input should be greater than 0"),
+    ],
+)
+def test_a_wrong_setting_is_one_sentence(settings, sentence):
+    with pytest.raises(InputError, match=sentence) as caught:
+        preset("demo", **settings)
+    assert "\n" not in str(caught.value)
+
+
+def test_presets_that_are_not_there(tmp_path):
+    with pytest.raises(InputError, match="did you mean 'fast-small-radius'"):
+        preset("fast-smal-radius")
+    with pytest.raises(InputError, match="`gaussproto presets` lists them"):
+        preset("zzzzzz")
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(InputError, match="not a readable JSON file"):
+        preset(str(tmp_path / "config.json"))
+    (tmp_path / "config.json").write_text('{"name": "x", "colour": "red"}')
+    with pytest.raises(InputError, match=r"config\.json: .*colour"):
+        preset(str(tmp_path / "config.json"))

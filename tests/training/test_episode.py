@@ -1,0 +1,57 @@
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.conftest import uneven
+
+from gaussproto.data.images import LabelledImages
+from gaussproto.errors import InputError
+from gaussproto.training.episode import check_enough, sample_drawings, sample_episode
+
+
+@given(counts=st.lists(st.integers(2, 12), min_size=1, max_size=10), seed=st.integers(0, 999))
+@settings(deadline=None)
+def test_drawings_are_different_and_there(counts, seed):
+    K = min(counts)
+    drawn = sample_drawings(torch.tensor(counts), K, torch.Generator().manual_seed(seed))
+    assert drawn.shape == (len(counts), K)
+    for row, count in zip(drawn.tolist(), counts, strict=True):
+        assert len(set(row)) == K
+        assert set(row) <= set(range(count))
+
+
+def test_every_drawing_comes_as_often():
+    counts = torch.tensor([4, 7])
+    g = torch.Generator().manual_seed(0)
+    drawn = torch.stack([sample_drawings(counts, 3, g) for _ in range(4000)])
+    for c, count in enumerate(counts.tolist()):
+        share = torch.bincount(drawn[:, c].flatten(), minlength=7) / 4000
+        torch.testing.assert_close(share[:count], torch.full((count,), 3 / count), atol=0.04, rtol=0)
+
+
+def test_classes_are_different_and_an_episode_holds_their_own_images(characters, generator):
+    marked = LabelledImages(
+        characters.labels.to(torch.uint8)[:, None, None, None].contiguous(),
+        characters.counts,
+        characters.classes,
+        characters.alphabets,
+    )
+    episode = sample_episode(marked, 30, 5, generator)[..., 0, 0, 0]
+    assert episode.shape == (30, 5)
+    assert bool((episode == episode[:, :1]).all())
+    assert len(set(episode[:, 0].tolist())) == 30
+
+
+def test_the_generator_decides_everything(characters):
+    first, again = (sample_episode(characters, 10, 4, torch.Generator().manual_seed(3)) for _ in range(2))
+    other = sample_episode(characters, 10, 4, torch.Generator().manual_seed(4))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+def test_too_few_classes_or_images(characters):
+    with pytest.raises(InputError, match="way is 1000, but there are only"):
+        check_enough(characters, 1000, 5)
+    few = uneven(characters, [5, 3, 9])
+    with pytest.raises(InputError, match=rf"class '{characters.classes[1]}' has 3 images, but an episode takes 4"):
+        check_enough(few, 2, 4)

@@ -1,0 +1,261 @@
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from gaussproto.config import Stage
+from gaussproto.errors import InputError
+from gaussproto.evaluation.protocol import evaluate
+from gaussproto.model.covariance import Precision
+from gaussproto.presets import preset
+from gaussproto.training.checkpoint import load_checkpoint, load_network
+from gaussproto.training.train import DeadPrecisionWarning, TrainingDiverged, learning_rate, train
+
+
+def tiny(**settings):
+    """A run of a second or two."""
+    return preset(
+        "demo",
+        **{"filters": "8,8,8", "embedding_dim": 8, "way": 10, "query": 2, "episodes": 40, "checkpoint_every": 10}
+        | settings,
+    )
+
+
+def weights(folder):
+    return load_file(folder / "checkpoints" / "last.safetensors")
+
+
+def same(a, b):
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def test_it_learns(characters, tmp_path):
+    result = train(tiny(episodes=150, learning_rate=0.005), characters, tmp_path / "run")
+    log = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
+    assert [record["episode"] for record in log] == list(range(10, 151, 10))
+    assert log[-1]["accuracy"] > log[0]["accuracy"] + 0.15
+    assert log[-1]["loss"] < log[0]["loss"]
+    assert evaluate(result.network, characters, ways=[5], shots=[1], rounds=1).scores[0].accuracy > 0.5  # chance: 0.2
+
+
+def test_run_folder(characters, tmp_path):
+    config = tiny(checkpoint_every=5, keep=3)
+    train(config, characters, tmp_path / "run")
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
+        "checkpoints",
+        "config.json",
+        "log.jsonl",
+        "metrics.json",
+    ]
+    assert preset(str(tmp_path / "run")) == config
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())["training"]
+    assert metrics["episodes"] == 40
+    kept = sorted((tmp_path / "run" / "checkpoints").glob("episode-*"))
+    assert len(kept) == 3
+    assert {path.name for path in kept} == {f"episode-{e['episode']:06d}.safetensors" for e in metrics["kept"]}
+
+
+def test_the_kept_checkpoints_have_the_highest_training_accuracy(characters, tmp_path):
+    window = []
+    config = tiny(episodes=80, checkpoint_every=10, keep=3)
+    train(config, characters, tmp_path / "run", on_log=lambda record: window.append(record.accuracy))
+    seen = {10 * (i + 1): accuracy for i, accuracy in enumerate(window)}
+    best = sorted(seen, key=lambda episode: (seen[episode], episode), reverse=True)[:3]
+    kept = [int(path.stem[-6:]) for path in (tmp_path / "run" / "checkpoints").glob("episode-*")]
+    assert sorted(kept) == sorted(best)
+
+
+def test_checkpoints_are_what_the_network_was_then(characters, tmp_path):
+    """Best means best, not last."""
+    train(tiny(episodes=40, keep=99), characters, tmp_path / "all")
+    early = load_file(tmp_path / "all" / "checkpoints" / "episode-000010.safetensors")
+    late = load_file(tmp_path / "all" / "checkpoints" / "episode-000040.safetensors")
+    assert not same(early, late)
+    network = load_network(tmp_path / "all")
+    assert all(torch.equal(late[name], value) for name, value in network.state_dict().items())
+
+
+@pytest.mark.parametrize("covariance", ["none", "radius", "diagonal", "full"])
+def test_same_seed_same_weights(characters, tmp_path, covariance):
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        train(tiny(episodes=5, seed=seed, covariance=covariance), characters, tmp_path / name)
+    assert same(weights(tmp_path / "a"), weights(tmp_path / "b"))
+    assert not same(weights(tmp_path / "a"), weights(tmp_path / "c"))
+
+
+def test_the_global_seed_is_left_alone(characters, tmp_path):
+    before = torch.random.get_rng_state()
+    train(tiny(episodes=3), characters, tmp_path / "run")
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+STAGED = (
+    Stage(episodes=14),
+    Stage(episodes=13, transform="learned_softplus", damage=((7, 0.3), (14, 0.2))),
+    Stage(episodes=13, transform="learned_softplus", damage=((5, 0.1),)),
+)
+
+
+def staged():
+    config = tiny(covariance="diagonal", max_shot=3, splits=2, schedule="halving", halve_every=9)
+    return config.model_copy(update={"training": config.training.model_copy(update={"stages": STAGED})})
+
+
+@pytest.mark.parametrize("stop_at", [7, 10, 14, 15, 33])
+def test_a_stopped_run_goes_on_bit_for_bit(characters, tmp_path, stop_at, monkeypatch):
+    """Stopped by a signal anywhere, also at a change of stage; weights, moments, generator and log are the same."""
+    train(staged(), characters, tmp_path / "whole")
+
+    def rate_and_signal(training, episode):
+        if episode == stop_at:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return learning_rate(training, episode)
+
+    monkeypatch.setattr("gaussproto.training.train.learning_rate", rate_and_signal)
+    stopped = train(staged(), characters, tmp_path / "parts")
+    monkeypatch.undo()
+    assert stopped.stopped_by is signal.SIGTERM
+    assert stopped.episodes == stop_at + 1
+    ended = train(staged(), characters, tmp_path / "parts", resume=True)
+    assert ended.stopped_by is None
+    assert ended.network.config.transform == "learned_softplus"
+    assert same(weights(tmp_path / "whole"), weights(tmp_path / "parts"))
+    logs = [(tmp_path / name / "log.jsonl").read_text().splitlines() for name in ("whole", "parts")]
+    assert [_without_time(line) for line in logs[0]] == [_without_time(line) for line in logs[1]]
+
+
+def _without_time(line):
+    return {key: value for key, value in json.loads(line).items() if key != "seconds"}
+
+
+PROGRAM = """
+import sys
+from gaussproto.data.strokes import strokes
+from gaussproto.presets import preset
+from gaussproto.training.train import train
+config = preset(sys.argv[1])
+train(config, strokes(alphabets=4), sys.argv[2], resume=True)
+"""
+
+
+def test_a_killed_run_goes_on_bit_for_bit(characters, tmp_path):
+    """kill -9 at no chosen moment, several times, in a process of its own."""
+    config = tiny(episodes=400, checkpoint_every=7, covariance="radius", max_shot=2, damage="7:0.2")
+    train(config, characters, tmp_path / "whole")
+    (tmp_path / "config.json").write_text(config.model_dump_json())
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "config.json"), str(tmp_path / "parts")]
+    log = tmp_path / "parts" / "log.jsonl"
+    kills = 0
+    for goal in (30, 150, 290):
+        process = subprocess.Popen(command)
+        until = time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < until:
+            if log.exists() and _last_episode(log) >= goal:
+                process.kill()
+                kills += 1
+                break
+            time.sleep(0.002)
+        process.wait()
+    assert kills >= 2, "it ended before it could be killed"
+    subprocess.run(command, check=True, timeout=120)
+    assert same(weights(tmp_path / "whole"), weights(tmp_path / "parts"))
+    kept = [{path.name for path in (tmp_path / name / "checkpoints").iterdir()} for name in ("whole", "parts")]
+    assert kept[0] == kept[1]
+    logs = [(tmp_path / name / "log.jsonl").read_text().splitlines() for name in ("whole", "parts")]
+    assert [_without_time(line) for line in logs[0]] == [_without_time(line) for line in logs[1]]
+
+
+def _last_episode(log):
+    lines = log.read_text().splitlines()
+    try:
+        return json.loads(lines[-1])["episode"] if lines else 0
+    except json.JSONDecodeError:
+        return 0
+
+
+def test_a_log_cut_in_the_middle_of_a_line_is_mended(characters, tmp_path):
+    train(tiny(), characters, tmp_path / "run")
+    with (tmp_path / "run" / "log.jsonl").open("a") as file:
+        file.write('{"episode": 50, "los')
+    train(tiny(), characters, tmp_path / "run", resume=True)
+    lines = (tmp_path / "run" / "log.jsonl").read_text().splitlines()
+    assert [json.loads(line)["episode"] for line in lines] == [10, 20, 30, 40]
+
+
+def test_resuming_a_finished_run_changes_nothing(characters, tmp_path):
+    train(tiny(), characters, tmp_path / "run")
+    before = weights(tmp_path / "run")
+    assert train(tiny(), characters, tmp_path / "run", resume=True).episodes == 40
+    assert same(before, weights(tmp_path / "run"))
+
+
+def test_a_run_is_not_overwritten_nor_mixed(characters, tmp_path):
+    train(tiny(episodes=2), characters, tmp_path / "run")
+    with pytest.raises(InputError, match="already holds a run: continue it with --resume"):
+        train(tiny(episodes=2), characters, tmp_path / "run")
+    with pytest.raises(InputError, match=r"other settings .*way: 10 there, 9 here"):
+        train(tiny(episodes=2, way=9), characters, tmp_path / "run", resume=True)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("precious")
+    with pytest.raises(InputError, match="holds other files"):
+        train(tiny(), characters, tmp_path / "mine")
+
+
+def test_a_loss_that_is_no_number_stops_with_the_last_good_checkpoint(characters, tmp_path):
+    with pytest.raises(TrainingDiverged, match="no longer a finite number"):
+        train(
+            tiny(learning_rate=1e30, schedule="constant", distance="squared_euclidean", checkpoint_every=1),
+            characters,
+            tmp_path / "run",
+        )
+    checkpoint = load_checkpoint(tmp_path / "run" / "checkpoints" / "last.safetensors")
+    assert checkpoint.position.episode >= 1
+    assert all(math.isfinite(row[0]) for row in checkpoint.position.rows)
+
+
+def test_a_dead_precision_is_said_once(characters, tmp_path, monkeypatch):
+    """The raw precision is 0 for every image, as behind a ReLU that never opens."""
+    original = Precision.forward
+    monkeypatch.setattr(Precision, "forward", lambda self, s_raw: original(self, s_raw * 0))
+    with pytest.warns(DeadPrecisionWarning, match=r"every image has the precision 1\.693") as caught:
+        train(tiny(episodes=140, covariance="radius"), characters, tmp_path / "run")
+    assert len([warning for warning in caught if warning.category is DeadPrecisionWarning]) == 1
+
+
+def test_a_live_precision_is_logged(characters, tmp_path):
+    train(tiny(covariance="diagonal", precision_relu=False), characters, tmp_path / "run")
+    last = json.loads((tmp_path / "run" / "log.jsonl").read_text().splitlines()[-1])
+    assert last["precision_mean"] > 1
+    assert last["precision_spread"] > 0.01
+    train(tiny(covariance="none"), characters, tmp_path / "vanilla")
+    assert '"precision_mean": null' in (tmp_path / "vanilla" / "log.jsonl").read_text()
+
+
+def test_schedules():
+    def rates(schedule, episodes=(0, 50, 99)):
+        config = preset("demo", episodes=100, schedule=schedule, halve_every=40, learning_rate=1.0).training
+        return [learning_rate(config, episode) for episode in episodes]
+
+    assert rates("constant") == [1, 1, 1]
+    assert rates("halving") == [1, 0.5, 0.25]
+    assert rates("cosine") == pytest.approx([1, 0.5, 0], abs=1e-3)
+
+
+def test_weights_of_something_else_are_refused(tmp_path):
+    from safetensors.torch import save_file
+
+    with pytest.raises(InputError, match="there is no weights file"):
+        load_network(tmp_path / "nothing.safetensors")
+    (tmp_path / "text.safetensors").write_text("I am text")
+    with pytest.raises(InputError, match="not a readable safetensors file"):
+        load_network(tmp_path / "text.safetensors")
+    save_file({"a": torch.zeros(1)}, tmp_path / "other.safetensors")
+    with pytest.raises(InputError, match="written by something else"):
+        load_network(tmp_path / "other.safetensors")

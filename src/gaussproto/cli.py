@@ -155,15 +155,15 @@ def train(
     total = config.training.episodes
     with console.progress_bars() as bars:
         split = load_data(config.data, data_root, bars)
+        records: list[LogRecord] = []
 
         def show(record: LogRecord) -> None:
-            rate = (record.episode - first[0]) / max(1e-9, record.seconds - first[1]) if first else 0.0
-            if not first:
-                first.extend([record.episode, record.seconds])
+            records.append(record)
+            first = records[0]
+            rate = (record.episode - first.episode) / max(1e-9, record.seconds - first.seconds)
             note = f"loss {record.loss:.3f}  accuracy {record.accuracy:.3f}" + (f"  {rate:.1f}/s" if rate else "")
             bars("training", record.episode, total, note)
 
-        first: list[float] = []
         result = training.train(config, split.train, out, resume=resume, device=device, on_log=show)
     if result.stopped_by:
         console.say(
@@ -246,6 +246,7 @@ def evaluate(
     from gaussproto.training.checkpoint import load_checkpoint
     from gaussproto.training.run_folder import RunFolder
 
+    way_list, shot_list = _numbers(ways, "ways"), _numbers(shots, "shots") if shots else None
     run = RunFolder(Path(target))
     files = [Path(target)] if Path(target).suffix == ".safetensors" else run.weights(checkpoints)
     loaded = [load_checkpoint(path) for path in files]
@@ -256,8 +257,8 @@ def evaluate(
         result = score(
             [checkpoint.network() for checkpoint in loaded],
             images,
-            _numbers(ways, "ways"),
-            _numbers(shots, "shots") if shots else range(1, most + 1),
+            way_list,
+            shot_list or range(1, most + 1),
             rounds=rounds,
             norm=norm,
             seed=seed,

@@ -4,12 +4,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
-from tests.conftest import uneven
 
+from gaussproto.data.cache import cached_images
 from gaussproto.data.damage import damage, down_sample
 from gaussproto.data.images import LabelledImages, fit, open_image
 from gaussproto.data.sheet import contact_sheet
 from gaussproto.errors import InputError
+from tests.conftest import uneven
 
 
 def numbered(counts):
@@ -148,3 +149,26 @@ def test_down_sampling_loses_detail_and_keeps_brightness(characters, size):
 
 def test_contact_sheet_of_few_classes(characters):
     assert contact_sheet(uneven(characters, [2, 1])).size[0] > 0
+
+
+def test_what_is_cached_is_made_once_and_made_again_if_broken(characters, monkeypatch, tmp_path):
+    monkeypatch.setenv("GAUSSPROTO_CACHE", str(tmp_path / "new"))
+    made = []
+
+    def make():
+        made.append(1)
+        return characters
+
+    for _ in range(3):
+        images = cached_images("some", make)
+        assert torch.equal(images.images, characters.images)
+        assert (images.classes, images.alphabets) == (characters.classes, characters.alphabets)
+    assert len(made) == 1
+    (file,) = (tmp_path / "new").iterdir()
+    file.write_bytes(file.read_bytes()[:1000])
+    assert torch.equal(cached_images("some", make).images, characters.images)
+    assert len(made) == 2
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("GAUSSPROTO_CACHE", str(tmp_path / "file"))
+    with pytest.warns(UserWarning, match="made anew next time: cannot write"):
+        assert cached_images("some", make) is characters

@@ -103,22 +103,8 @@ def test_a_folder_of_colour_images(place, characters):
         for i in range(4 + c % 3):
             image = Image.fromarray(characters.dense[c, i, 0].numpy()).resize((90, 70))
             image.convert("RGB").save(folder / f"{i}.jpg")
-    arguments = [
-        "--filters",
-        "6,6,6",
-        "--embedding-dim",
-        "6",
-        "--channels",
-        "3",
-        "--image-size",
-        "40",
-        "--way",
-        "5",
-        "--query",
-        "2",
-        "--episodes",
-        "5",
-    ]
+    sizes = {"filters": "6,6,6", "embedding-dim": 6, "channels": 3, "image-size": 40, "way": 5, "episodes": 5}
+    options = [word for name, value in sizes.items() for word in (f"--{name}", value)]
     run("train", "fast-small-radius", "--data", "photos", *options, "--out", "runs/photos", cwd=place)
     result = run("evaluate", "runs/photos", "--ways", "2,3", cwd=place)
     assert "3-shot" in result.stdout
@@ -193,5 +179,4 @@ def test_every_public_name_is_there():
     import gaussproto
 
     for name in dir(gaussproto):
-        assert getattr(gaussproto, name) is not None    sizes = {"filters": "6,6,6", "embedding-dim": 6, "channels": 3, "image-size": 40, "way": 5, "episodes": 5}
-    options = [word for name, value in sizes.items() for word in (f"--{name}", value)]
+        assert getattr(gaussproto, name) is not None

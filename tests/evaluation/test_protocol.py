@@ -2,7 +2,8 @@ import math
 
 import pytest
 import torch
-from tests.conftest import uneven
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import nn
 
 from gaussproto.config import NetworkConfig
@@ -10,6 +11,7 @@ from gaussproto.data.images import LabelledImages
 from gaussproto.errors import InputError
 from gaussproto.evaluation.protocol import _groups, batch_statistics, embed_all, evaluate
 from gaussproto.model.network import GaussianPrototypicalNetwork
+from tests.conftest import uneven
 
 
 def network(**settings):

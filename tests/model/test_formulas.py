@@ -6,7 +6,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.neighbors import NearestCentroid
-from tests.model import oracle
 
 from gaussproto.config import NetworkConfig
 from gaussproto.model.covariance import LearnedSoftplus, Precision, make_transform, raw_size
@@ -14,6 +13,7 @@ from gaussproto.model.distance import distances
 from gaussproto.model.network import GaussianPrototypicalNetwork
 from gaussproto.model.prototype import class_prototypes
 from gaussproto.training.episode import episode_loss
+from tests.model import oracle
 
 COVARIANCES = ["radius", "diagonal", "full"]
 DISTANCES = ["euclidean", "squared_euclidean", "sqrt_euclidean", "cosine"]

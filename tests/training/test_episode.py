@@ -2,11 +2,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.conftest import uneven
 
 from gaussproto.data.images import LabelledImages
 from gaussproto.errors import InputError
 from gaussproto.training.episode import check_enough, sample_drawings, sample_episode
+from tests.conftest import uneven
 
 
 @given(counts=st.lists(st.integers(2, 12), min_size=1, max_size=10), seed=st.integers(0, 999))

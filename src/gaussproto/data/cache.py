@@ -1,14 +1,19 @@
-"""Arrays that are made once and then read from the user's cache folder, memory-mapped."""
+"""Images that are made once and then read from the user's cache folder."""
 
 from __future__ import annotations
 
+import json
 import os
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import platformdirs
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 
+from gaussproto.data.images import LabelledImages
+from gaussproto.errors import InputError
 from gaussproto.files import write_then_rename
 
 
@@ -17,14 +22,21 @@ def cache_folder() -> Path:
     return Path(os.environ.get("GAUSSPROTO_CACHE") or platformdirs.user_cache_dir("gaussproto"))
 
 
-def cached_array(name: str, make: Callable[[], np.ndarray]) -> np.ndarray:
-    """The array `name`.npy of the cache folder; made and stored first if it is not there or not readable."""
-    path = cache_folder() / f"{name}.npy"
+def cached_images(name: str, make: Callable[[], LabelledImages]) -> LabelledImages:
+    """The images of that name from the cache folder; made and stored first if they are not there or not readable."""
+    path = cache_folder() / f"{name}.safetensors"
     try:
-        # Copy-on-write: torch wants writable memory, and the file stays as it is.
-        return np.asarray(np.load(path, mmap_mode="c"))
-    except (OSError, ValueError, EOFError):
-        array = make()
-    with write_then_rename(path) as temporary, temporary.open("wb") as file:
-        np.save(file, array)
-    return array
+        with safe_open(path, framework="pt") as file:
+            names = json.loads(file.metadata()["names"])
+            return LabelledImages(
+                file.get_tensor("images"), file.get_tensor("counts"), tuple(names["classes"]), tuple(names["alphabets"])
+            )
+    except (OSError, SafetensorError):
+        made = make()
+    names = {"classes": made.classes, "alphabets": made.alphabets}
+    try:
+        with write_then_rename(path) as temporary:
+            save_file({"images": made.images, "counts": made.counts}, temporary, metadata={"names": json.dumps(names)})
+    except InputError as error:
+        warnings.warn(f"the images will have to be made anew next time: {error}", stacklevel=2)
+    return made

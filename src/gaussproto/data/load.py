@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import NamedTuple
 
 from gaussproto.config import DataConfig
+from gaussproto.data.cache import cached_images
 from gaussproto.data.folder import folder, split_classes
 from gaussproto.data.images import LabelledImages, Progress, silent
 from gaussproto.data.omniglot import omniglot
@@ -30,7 +32,9 @@ def load_data(config: DataConfig, data_root: Path | None = None, progress: Progr
         train, test = (omniglot(split, config.image_size, data_root, progress) for split in ("train", "test"))
     elif config.data == "strokes":
         progress("drawing strokes", 0, None)
-        everything = strokes(size=config.image_size)
+        # The file's own text is part of the name: another way to draw is another file.
+        version = hashlib.sha256(Path(strokes.__code__.co_filename).read_bytes()).hexdigest()[:8]
+        everything = cached_images(f"strokes-{config.image_size}-{version}", lambda: strokes(size=config.image_size))
         names = list(dict.fromkeys(everything.alphabets))
         train, test = _by_alphabet(everything, set(names[-STROKES_TEST:]))
     else:

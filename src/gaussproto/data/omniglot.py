@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from gaussproto.data.cache import cache_folder, cached_array
+from gaussproto.data.cache import cache_folder, cached_images
 from gaussproto.data.download import download
 from gaussproto.data.images import LabelledImages, Progress, fit, open_image, silent
 from gaussproto.errors import InputError
@@ -84,17 +84,10 @@ def omniglot(
     """
     part = PARTS[split]
 
-    def decode() -> np.ndarray:
+    def decode() -> LabelledImages:
         return decode_verified(part, find_or_fetch(part, data_root, progress), size, progress)
 
-    pixels = cached_array(f"omniglot-{part.name}-{size}-{part.digest[:8]}", decode)
-    names = part.characters
-    return LabelledImages(
-        torch.from_numpy(pixels).view(-1, 1, size, size),
-        torch.full((len(names),), DRAWINGS),
-        tuple(names),
-        tuple(name.split("/")[0] for name in names),
-    )
+    return cached_images(f"omniglot-{part.name}-{size}-{part.digest[:8]}", decode)
 
 
 def find(part: Part, data_root: Path | None = None) -> Path | None:
@@ -125,8 +118,8 @@ def find_or_fetch(part: Part, data_root: Path | None = None, progress: Progress 
     return download(f"{url}/{part.name}.zip", path, part.md5, partial(progress, what))
 
 
-def decode_verified(part: Part, source: Path, size: int, progress: Progress = silent) -> np.ndarray:
-    """Decode a zip or folder to (characters, drawings, size, size), ink bright; refuse what is not Omniglot."""
+def decode_verified(part: Part, source: Path, size: int, progress: Progress = silent) -> LabelledImages:
+    """Decode a zip or folder, ink bright; refuse what is not Omniglot."""
     files = _read_all(part, source)
     names = _checked_names(part, source, list(files))
     what = f"decoding {part.name}"
@@ -150,7 +143,12 @@ def decode_verified(part: Part, source: Path, size: int, progress: Progress = si
             f"the images in {source} are not those of Omniglot (digest {digest.hexdigest()[:12]}, expected "
             f"{part.digest[:12]}): remove it and download it again"
         )
-    return pixels.reshape(-1, DRAWINGS, size, size)
+    return LabelledImages(
+        torch.from_numpy(pixels)[:, None],
+        torch.full((len(part.characters),), DRAWINGS),
+        tuple(part.characters),
+        tuple(character.split("/")[0] for character in part.characters),
+    )
 
 
 def _read_all(part: Part, source: Path) -> dict[str, bytes]:

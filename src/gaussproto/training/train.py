@@ -85,7 +85,7 @@ def train(
         on_log: called with every line of the log.
     """
     training, episode = config.training, config.episode
-    images = images or load_data(config.data).train
+    images = load_data(config.data).train if images is None else images
     check_enough(images, episode.way, episode.drawings)
     run = RunFolder(Path(out or Path("runs") / config.name))
     run.open(config, resume)
@@ -107,6 +107,8 @@ def train(
             drawn = sample_episode(images, episode.way, shot + episode.query, generator)
             batch, _ = damage(as_float(drawn.flatten(0, 1)), stage.damage, generator)
             row = _step(network, optimizer, batch.to(device), episode.way, shot, episode.splits)
+            if not math.isfinite(row[0]):
+                raise _diverged(now, run)
 
             position.episode = now + 1
             position.rows.append(row)
@@ -114,12 +116,14 @@ def train(
             ended = position.episode == training.episodes
             if position.episode % LOG_EVERY == 0 or ended:
                 position.seconds = time.perf_counter() - started
-                record = _summarise(position, number, learning_rate(training, now), run)
+                record = _summarise(position, number, learning_rate(training, now))
                 log(asdict(record))
                 on_log(record)
             if position.episode % training.checkpoint_every == 0 or ended or stop:
                 position.seconds = time.perf_counter() - started
                 position.transform = network.config.transform
+                if not all(bool(torch.isfinite(value).all()) for value in network.state_dict().values()):
+                    raise _diverged(now, run)
                 _keep_best(run, config, network, position)
                 save_checkpoint(run.last, config, network, position, optimizer, generator)
                 run.prune(position.kept)
@@ -219,10 +223,6 @@ def _step(
     ]
     loss = torch.stack([loss for loss, _ in results]).mean()
     accuracy = torch.stack([accuracy for _, accuracy in results]).mean()
-    if not math.isfinite(loss.item()):
-        raise TrainingDiverged(
-            "the loss is no longer a finite number: resume from the last checkpoint with a smaller learning rate"
-        )
     optimizer.zero_grad(set_to_none=True)
     (loss / way).backward()
     optimizer.step()
@@ -237,7 +237,15 @@ def _precision_spread(s: Tensor | None) -> tuple[float, float]:
     return each.mean().item(), each.std(dim=0).mean().item()
 
 
-def _summarise(position: Position, stage: int, rate: float, run: RunFolder) -> LogRecord:
+def _diverged(episode: int, run: RunFolder) -> TrainingDiverged:
+    left = f"the last good weights are in {run.last}" if run.last.exists() else "there is no checkpoint yet"
+    return TrainingDiverged(
+        f"the loss is no longer a finite number in episode {episode + 1}: "
+        f"train anew with a smaller learning rate ({left})"
+    )
+
+
+def _summarise(position: Position, stage: int, rate: float) -> LogRecord:
     loss, accuracy, mean, spread = torch.tensor(position.rows, dtype=torch.float64).mean(dim=0).tolist()
     position.rows.clear()
     learned = not math.isnan(mean)

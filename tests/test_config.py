@@ -2,6 +2,7 @@ import json
 
 import pytest
 from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from gaussproto.config import RunConfig, Stage, parse_config, setting_fields
@@ -68,6 +69,7 @@ def test_any_setting_can_be_changed():
 
 
 @given(episodes=st.integers(4, 50_000))
+@hypothesis_settings(deadline=None)
 def test_stages_shrink_and_grow_together(episodes):
     stages = preset("paper-big-radius-learned-damage", episodes=max(episodes, 50)).training.stages
     assert sum(stage.episodes for stage in stages) == max(episodes, 50)
@@ -92,6 +94,10 @@ def test_stage_at():
         ({"damage": "7"}, r"write it as SIZE:FRACTION,SIZE:FRACTION"),
         ({"damage": "7:0.8,5:0.9"}, r"fractions of damage add up to 1\.7"),
         ({"image_size": 9}, "setting image_size: input should be greater than or equal to 16"),
+        ({"damage": "7:0.1,7:0.2"}, r"write it as SIZE:FRACTION,SIZE:FRACTION"),
+        ({"damage": "7:1.5"}, r"setting damage: .*less than or equal to 1"),
+        ({"filters": "8,x,8"}, r"setting filters: .*integer.* \(found 'x'\)"),
+        ({"filters": "8,8,8,8,8"}, "image_size is 28, but 6 blocks that halve it need at least 64"),
         ({"episodes": 0}, "setting episodes"),
         ({"learning_rate": -1}, "setting learning_rate: input should be greater than 0"),
     ],
@@ -100,6 +106,11 @@ def test_a_wrong_setting_is_one_sentence(settings, sentence):
     with pytest.raises(InputError, match=sentence) as caught:
         preset("demo", **settings)
     assert "\n" not in str(caught.value)
+
+
+def test_stages_that_would_be_empty():
+    with pytest.raises(InputError, match="episodes is 10, which leaves a stage of the 4 with none"):
+        preset("paper-big-radius-learned-damage", episodes=10)
 
 
 def test_presets_that_are_not_there(tmp_path):

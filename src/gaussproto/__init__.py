@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from gaussproto.presets import preset as preset
     from gaussproto.training.checkpoint import load_network as load_network
     from gaussproto.training.episode import sample_episode as sample_episode
+    from gaussproto.training.train import DeadPrecisionWarning as DeadPrecisionWarning
+    from gaussproto.training.train import RunResult as RunResult
+    from gaussproto.training.train import TrainingDiverged as TrainingDiverged
     from gaussproto.training.train import train as train
 
 __version__ = version("gaussproto")
@@ -49,6 +52,9 @@ _HOME = {
     "preset": "presets",
     "load_network": "training.checkpoint",
     "sample_episode": "training.episode",
+    "DeadPrecisionWarning": "training.train",
+    "RunResult": "training.train",
+    "TrainingDiverged": "training.train",
     "train": "training.train",
 }
 

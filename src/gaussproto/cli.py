@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     help="Few-shot image classification with Gaussian prototypical networks.",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -31,7 +30,7 @@ UsageError = typer.BadParameter.__base__
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
 DataRoot = Annotated[
     Path | None,
-    typer.Option(help="Folder that holds Omniglot's zips or extracted folders.", envvar="GAUSSPROTO_DATA"),
+    typer.Option(help="Folder that holds Omniglot's zips or extracted folders; else GAUSSPROTO_DATA."),
 ]
 
 
@@ -151,11 +150,13 @@ def train(
     from gaussproto.training import train as training
 
     config = preset(name, **{key: value for key, value in settings.items() if value is not None})
-    out = out or (Path(name) if Path(name).is_dir() else Path("runs") / config.name)
+    is_run = name not in PRESETS and Path(name).is_dir()
+    out = out or (Path(name) if is_run else Path("runs") / config.name)
     total = config.training.episodes
     with console.progress_bars() as bars:
         split = load_data(config.data, data_root, bars)
         records: list[LogRecord] = []
+        bars("training", 0, total)
 
         def show(record: LogRecord) -> None:
             records.append(record)
@@ -225,7 +226,7 @@ app.command()(train)
 @app.command()
 def evaluate(
     target: Annotated[str, typer.Argument(metavar="RUN_OR_WEIGHTS", help="A run folder or a .safetensors file.")],
-    ways: Annotated[str, typer.Option(help="Classes to a group, such as 5,20.")] = "5,20",
+    ways: Annotated[str | None, typer.Option(help="Classes to a group; 5,20 if there are so many.")] = None,
     shots: Annotated[str | None, typer.Option(help="Supports of each class, such as 1,5 or 1-19 (all).")] = None,
     norm: Annotated[Norm, typer.Option(help="Batch norm statistics: of training, or of each group.")] = "running",
     checkpoints: Annotated[
@@ -246,19 +247,22 @@ def evaluate(
     from gaussproto.training.checkpoint import load_checkpoint
     from gaussproto.training.run_folder import RunFolder
 
-    way_list, shot_list = _numbers(ways, "ways"), _numbers(shots, "shots") if shots else None
+    asked_ways, asked_shots = ways and _numbers(ways, "ways"), shots and _numbers(shots, "shots")
     run = RunFolder(Path(target))
-    files = [Path(target)] if Path(target).suffix == ".safetensors" else run.weights(checkpoints)
+    alone = Path(target).suffix == ".safetensors"
+    if alone and checkpoints == "top":
+        raise InputError(f"{target} is one checkpoint: --checkpoints top goes with a run folder")
+    files = [Path(target)] if alone else run.weights(checkpoints)
     loaded = [load_checkpoint(path) for path in files]
     config = loaded[0].config.data.model_copy(update={"data": data} if data else {})
     with console.progress_bars() as bars:
         images = load_data(config, data_root, bars).test
-        most = min(19, int(images.counts.min()) - 1)
+        most = max(1, min(19, int(images.counts.min()) - 1))
         result = score(
             [checkpoint.network() for checkpoint in loaded],
             images,
-            way_list,
-            shot_list or range(1, most + 1),
+            asked_ways or [way for way in (5, 20) if way <= images.way] or [images.way],
+            asked_shots or range(1, most + 1),
             rounds=rounds,
             norm=norm,
             seed=seed,
@@ -278,7 +282,10 @@ def _numbers(text: str, what: str) -> list[int]:
     try:
         for part in text.split(","):
             low, _, high = part.partition("-")
-            numbers.extend(range(int(low), int(high or low) + 1))
+            some = range(int(low), int(high or low) + 1)
+            numbers.extend(some)
+            if not some:
+                raise ValueError
     except ValueError:
         raise InputError(f"--{what} takes numbers such as 1,5 or 1-19 (found {text!r})") from None
     return list(dict.fromkeys(numbers))
@@ -293,7 +300,7 @@ def _print_scores(target: str, data: str, result: Evaluation) -> None:
     )
     console.print_table(title, ["", *(f"{way}-way" for way in ways)], rows, right=1)
     spread = ", then the standard deviation over the checkpoints" if result.checkpoints > 1 else ""
-    console.say(f"± is the 95 % interval over classes{spread}; {result.rounds} rounds of random groups")
+    console.say(f"± is the 95 % interval over characters{spread}; {result.rounds} rounds of random groups")
 
 
 def _score_words(result: Evaluation, way: int, shot: int) -> str:

@@ -33,7 +33,7 @@ def _parse_damage(value: Any) -> Any:
     """`7:0.1,5:0.05` or a mapping of the size to its fraction."""
     if isinstance(value, str):
         pairs = [part.split(":") for part in value.split(",") if part.strip()]
-        if any(len(pair) != 2 for pair in pairs):
+        if any(len(pair) != 2 for pair in pairs) or len({pair[0] for pair in pairs}) < len(pairs):
             raise ValueError(f"write it as SIZE:FRACTION,SIZE:FRACTION, such as 7:0.1,5:0.05 (found {value!r})")
         value = dict(pairs)
     return tuple(value.items()) if isinstance(value, Mapping) else value
@@ -73,7 +73,7 @@ class NetworkConfig(_Frozen):
 
     encoder: Literal["small", "big"] = Field("small", description="filters 64,64,64 or 128,256,512, then the outputs")
     filters: Filters | None = Field(None, description="filters of the blocks before the last, such as 32,32,32")
-    channels: Literal[1, 3] = Field(1, description="1 grey, 3 colour")
+    channels: int = Field(1, ge=1, description="1 grey, 3 colour")
     embedding_dim: int = Field(64, ge=1, description="D; the paper: 32 to 128 small, 128 to 512 big")
     covariance: Covariance = Field("radius", description="shape of the learned covariance; none is the vanilla network")
     transform: Transform = Field("softplus", description="how the precision comes out of the raw output")
@@ -168,6 +168,12 @@ class RunConfig(_Frozen):
     def _check(self) -> RunConfig:
         if self.data.channels != self.network.channels:
             raise ValueError(f"images have {self.data.channels} channels, the network takes {self.network.channels}")
+        blocks = len(self.network.filters or "123") + 1
+        if self.data.image_size < 2**blocks:
+            raise ValueError(
+                f"image_size is {self.data.image_size}, but {blocks} blocks that halve it need at least {2**blocks}: "
+                "take fewer filters or larger images"
+            )
         return self
 
     def override(self, **settings: Any) -> RunConfig:
@@ -210,10 +216,14 @@ def setting_fields() -> dict[str, FieldInfo]:
 
 def _stretch(stages: list[dict[str, Any]], episodes: int) -> None:
     """Change the whole length, keep the proportions of the stages."""
+    if not isinstance(episodes, int) or episodes < 1:
+        raise InputError(f"setting episodes: give a whole number of 1 or more (found {episodes!r})")
     total, done, end = sum(stage["episodes"] for stage in stages), 0, 0
     for stage in stages:
         end += stage["episodes"]
         stage["episodes"], done = round(episodes * end / total) - done, round(episodes * end / total)
+    if min(stage["episodes"] for stage in stages) < 1:
+        raise InputError(f"episodes is {episodes}, which leaves a stage of the {len(stages)} with none: give more")
 
 
 def parse_config(tree: Any) -> RunConfig:
@@ -221,12 +231,12 @@ def parse_config(tree: Any) -> RunConfig:
     try:
         return RunConfig.model_validate(tree)
     except ValidationError as error:
-        raise InputError("; ".join(_sentence(problem) for problem in error.errors())) from None
+        raise InputError(_sentence(error.errors()[0])) from None
 
 
 def _sentence(problem: Any) -> str:
     message = problem["msg"].removeprefix("Value error, ")
-    where = problem["loc"][-1] if problem["loc"] else ""
+    where = next((name for name in reversed(problem["loc"]) if isinstance(name, str)), "")
     if problem["type"] == "value_error":
         return f"{where}: {message}" if where and where not in SECTIONS else message
     found = problem["input"]

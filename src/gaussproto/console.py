@@ -15,7 +15,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Table
 
 PLAIN_EVERY = 10.0  # seconds between progress lines when nobody watches a terminal
-QUIET_FOR = 1.0  # seconds: what is faster than this shows no progress
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -35,13 +34,11 @@ class Bars:
         now = time.monotonic()
         started = self._started.setdefault(what, now)
         ended = done == total
-        if now - started < QUIET_FOR:
-            return
         if self._progress is not None:
             if what not in self._tasks:
                 self._tasks[what] = self._progress.add_task(what, total=total, note="")
             self._progress.update(self._tasks[what], completed=done, total=total, note=note)
-        elif ended or now - self._printed.get(what, started) >= PLAIN_EVERY:
+        elif (ended and now - started > PLAIN_EVERY) or now - self._printed.get(what, started) >= PLAIN_EVERY:
             self._printed[what] = now
             err.print(f"{what}: {done:,}" + (f" of {total:,}" if total else "") + (f"  {note}" if note else ""))
 

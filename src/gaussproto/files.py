@@ -19,12 +19,20 @@ def write_then_rename(path: Path) -> Iterator[Path]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())  # the content is on the disk before the name is
         temporary.replace(path)
     except OSError as error:
         raise InputError(f"cannot write {path} ({error.strerror or error}): free or choose another place") from error
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what writers that were killed have left in a folder."""
+    for part in folder.glob(".*.part"):
+        part.unlink(missing_ok=True)
 
 
 def write_json(path: Path, content: Any) -> None:

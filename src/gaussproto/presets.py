@@ -33,6 +33,12 @@ PAPER_DAMAGE = (
     Stage(episodes=10 * EPOCH, transform="learned_softplus", damage=((23, 0.010),)),
 )
 
+# Chosen on six of the training alphabets, held out (20-way 1-shot / 5-shot, 900 episodes of 360 images each):
+# one split at 0.002 95.1 / 98.6, three splits 95.4 / 98.7, three splits at 0.004 95.6 / 98.8 and at 0.008 95.6 / 98.8;
+# 180-way with one query and two splits at 0.004 95.4 / 98.7.
+FAST_EPISODE = EpisodeConfig(way=120, shot=1, query=2, splits=3)
+FAST_RATE = 4e-3
+
 
 def _paper(
     row: str,
@@ -57,8 +63,8 @@ def _fast(name: str, about: str, episodes: int, **network: Any) -> RunConfig:
         about=about,
         data=DataConfig(data="omniglot"),
         network=NetworkConfig(**network),
-        episode=EpisodeConfig(way=120, shot=1, query=2),
-        training=TrainingConfig(stages=(Stage(episodes=episodes),)),
+        episode=FAST_EPISODE,
+        training=TrainingConfig(stages=(Stage(episodes=episodes),), learning_rate=FAST_RATE),
     )
 
 
@@ -89,7 +95,7 @@ def _all_presets() -> list[RunConfig]:
             _fast(
                 f"small-{covariance}",
                 f"small encoder, {covariance} covariance, minutes",
-                900,
+                1000,
                 covariance=covariance,
                 embedding_dim=small_dim,
             )
@@ -107,11 +113,11 @@ def _all_presets() -> list[RunConfig]:
     runs.append(
         RunConfig(
             name="demo",
-            about="the embedded strokes, small encoder, about two minutes",
+            about="the embedded strokes, small encoder, about a minute",
             data=DataConfig(data="strokes"),
             network=NetworkConfig(covariance="radius"),
-            episode=EpisodeConfig(way=60, shot=1, query=2),
-            training=TrainingConfig(stages=(Stage(episodes=400),), checkpoint_every=40),
+            episode=EpisodeConfig(way=60, shot=1, query=2, splits=3),
+            training=TrainingConfig(stages=(Stage(episodes=400),), learning_rate=FAST_RATE, checkpoint_every=40),
         )
     )
     return runs
@@ -124,7 +130,7 @@ def preset(name: str, **settings: Any) -> RunConfig:
     """A named run, or the one in a `config.json` or a run folder; with settings of one's own.
 
     >>> preset("fast-small-radius", way=60, seed=3).episode
-    EpisodeConfig(way=60, shot=1, max_shot=None, query=2, splits=1)
+    EpisodeConfig(way=60, shot=1, max_shot=None, query=2, splits=3)
     """
     if name in PRESETS:
         return PRESETS[name].override(**settings)

@@ -1,9 +1,12 @@
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from PIL import Image
 
 from gaussproto.config import DataConfig
-from gaussproto.data.folder import folder
+from gaussproto.data.folder import folder, split_classes
+from gaussproto.data.images import LabelledImages
 from gaussproto.data.load import load_data
 from gaussproto.errors import InputError
 
@@ -36,17 +39,28 @@ def test_inverted(root):
     assert torch.equal(folder(root).images, 255 - folder(root, invert=True).images)
 
 
-def test_classes_are_split_and_stay_on_their_side_when_others_come(root):
-    config = DataConfig(data=str(root))
-    train, test = load_data(config)
+def test_classes_are_split(root):
+    train, test = load_data(DataConfig(data=str(root)))
     assert set(train.classes) | set(test.classes) == {f"class {c}" for c in range(8)}
     assert not set(train.classes) & set(test.classes)
-    assert len(test.classes) == 2
-    (root / "another").mkdir()
-    Image.new("L", (28, 28)).save(root / "another" / "1.png")
-    after = load_data(config)
-    assert set(train.classes) - set(after.train.classes) <= set(after.test.classes)
-    assert len(set(train.classes) & set(after.test.classes)) <= 1
+    assert min(train.way, test.way) >= 2
+
+
+@given(names=st.sets(st.text("abcdefgh", min_size=1, max_size=6), min_size=40, max_size=80), data=st.data())
+@settings(max_examples=30, deadline=None)
+def test_a_class_stays_on_its_side_when_others_come_or_go(names, data):
+    def sides(chosen):
+        images = torch.zeros(len(chosen), 1, 1, 1, dtype=torch.uint8)
+        ones = torch.ones(len(chosen), dtype=torch.long)
+        train, test = split_classes(LabelledImages(images, ones, tuple(chosen), ("mine",) * len(chosen)), 0.4)
+        assert min(train.way, test.way) >= 2
+        return set(train.classes), set(test.classes)
+
+    before = sides(sorted(names))
+    fewer = data.draw(st.sets(st.sampled_from(sorted(names)), min_size=30))
+    after = sides(sorted(fewer))
+    if min(map(len, after)) > 2:
+        assert after == (before[0] & fewer, before[1] & fewer)
 
 
 def test_a_folder_with_a_split_of_its_own(root, tmp_path):
@@ -57,11 +71,15 @@ def test_a_folder_with_a_split_of_its_own(root, tmp_path):
             (root / f"class {c}").rename(own / part / f"class {c}")
     train, test = load_data(DataConfig(data=str(own)))
     assert (train.way, test.way) == (5, 3)
+    (own / "test" / "class 6").rename(own / "test" / "class 2")
+    with pytest.raises(InputError, match=r"1 classes are in both .* 'class 2'"):
+        load_data(DataConfig(data=str(own)))
 
 
 def test_rotations_only_when_asked_for(root):
-    assert load_data(DataConfig(data=str(root))).train.way == 6
-    assert load_data(DataConfig(data=str(root), rotations=True)).train.way == 24
+    plain, rotated = (load_data(DataConfig(data=str(root), rotations=rotations)) for rotations in (None, True))
+    assert plain.train.way + plain.test.way == 8
+    assert rotated.train.way == 4 * plain.train.way
 
 
 def test_errors_name_what_is_wrong(root, tmp_path):

@@ -115,6 +115,15 @@ def test_a_truncated_zip_is_refused(omniglot_root, tmp_path):
         decode_verified(PARTS["test"], tmp_path / "images_evaluation.zip", 28)
 
 
+def test_a_zip_with_flipped_bits_is_refused(omniglot_root, tmp_path):
+    content = bytearray((omniglot_root / "images_evaluation.zip").read_bytes())
+    for position in range(1000, len(content) // 2, 10_000):
+        content[position] ^= 255
+    (tmp_path / "images_evaluation.zip").write_bytes(content)
+    with pytest.raises(InputError, match=r"images_evaluation\.zip"):
+        decode_verified(EVALUATION, tmp_path / "images_evaluation.zip", 28)
+
+
 def test_a_folder_without_it(tmp_path, monkeypatch):
     monkeypatch.setenv("GAUSSPROTO_CACHE", str(tmp_path / "cache"))
     with pytest.raises(InputError, match=r"holds neither images_background\.zip nor a folder"):

@@ -53,7 +53,9 @@ def test_train_then_evaluate(place, trained):
     assert found["checkpoints"] == 4
     assert [(score["way"], score["shot"]) for score in found["scores"]] == [(5, 1), (5, 5), (20, 1), (20, 5)]
     assert all(0.05 < score["accuracy"] < 1 and score["std"] is not None for score in found["scores"])
+    run("evaluate", trained, "--ways", "5", "--shots", "2", cwd=place)  # does not take away what is there
     metrics = json.loads((place / trained / "metrics.json").read_text())
+    assert len(metrics["evaluation"]["strokes running last"]["scores"]) == 5
     assert set(metrics["evaluation"]) == {"strokes running last", "strokes running top"}
     assert metrics["evaluation"]["strokes running top"] == found
     assert metrics["training"]["episodes"] == 40
@@ -141,10 +143,14 @@ def test_stop_and_resume_by_command(place):
         (["train", "demo", "--covariance", "round"], "--covariance"),
         (["train", "demo", "--data", "nowhere"], "there is no folder nowhere"),
         (["train", "demo", "--nonsense", "1"], "--nonsense"),
+        (["train", "demo", "--out", "a file"], "a file is a file: choose a folder"),
         (["train"], "PRESET"),
+        ([], "gaussproto --help"),
         (["evaluate", "nothing"], "nothing is neither a run folder nor a .safetensors file"),
         (["evaluate", "nothing.safetensors"], "there is no weights file"),
         (["evaluate", "runs/tiny", "--shots", "few"], "--shots takes numbers such as 1,5 or 1-19"),
+        (["evaluate", "runs/tiny", "--shots", "5-1"], "--shots takes numbers such as 1,5 or 1-19"),
+        (["evaluate", "x.safetensors", "--checkpoints", "top"], "goes with a run folder"),
         (["evaluate", "runs/tiny", "--shots", "25"], "must go from 1 to 19"),
         (["evaluate", "runs/tiny", "--ways", "1"], "way must be from 2"),
         (["data", "nowhere"], "there is no folder nowhere"),
@@ -154,6 +160,7 @@ def test_stop_and_resume_by_command(place):
     ],
 )
 def test_a_mistake_is_one_line_and_code_2(place, trained, arguments, sentence):
+    (place / "a file").touch()
     result = run(*arguments, cwd=place, code=2)
     assert sentence in result.stderr
     assert result.stderr.count("\n") == 1

@@ -53,5 +53,7 @@ def test_too_few_classes_or_images(characters):
     with pytest.raises(InputError, match="way is 1000, but there are only"):
         check_enough(characters, 1000, 5)
     few = uneven(characters, [5, 3, 9])
+    with pytest.raises(InputError, match="has 3 images"):
+        sample_episode(few, 2, 4, torch.Generator())
     with pytest.raises(InputError, match=rf"class '{characters.classes[1]}' has 3 images, but an episode takes 4"):
         check_enough(few, 2, 4)

@@ -39,6 +39,7 @@ def test_it_learns(characters, tmp_path):
     result = train(tiny(episodes=150, learning_rate=0.005), characters, tmp_path / "run")
     log = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
     assert [record["episode"] for record in log] == list(range(10, 151, 10))
+    assert not result.network.training
     assert log[-1]["accuracy"] > log[0]["accuracy"] + 0.15
     assert log[-1]["loss"] < log[0]["loss"]
     assert evaluate(result.network, characters, ways=[5], shots=[1], rounds=1).scores[0].accuracy > 0.5  # chance: 0.2
@@ -201,6 +202,11 @@ def test_a_run_is_not_overwritten_nor_mixed(characters, tmp_path):
         train(tiny(episodes=2), characters, tmp_path / "run")
     with pytest.raises(InputError, match=r"other settings .*way: 10 there, 9 here"):
         train(tiny(episodes=2, way=9), characters, tmp_path / "run", resume=True)
+    with pytest.raises(InputError, match="not those that the run"):
+        train(tiny(episodes=2), characters.select(range(30)), tmp_path / "run", resume=True)
+    with pytest.raises(InputError, match="there is no device 'gpu' here"):
+        train(tiny(), characters, tmp_path / "other", device="gpu")
+    assert not (tmp_path / "other").exists()
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("precious")
     with pytest.raises(InputError, match="holds other files"):

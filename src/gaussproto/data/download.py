@@ -29,7 +29,12 @@ def download(
     """
     if path.exists() and file_md5(path) == md5:
         return path
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"cannot write to {path.parent} ({error.strerror}): set GAUSSPROTO_CACHE to a folder"
+        ) from error
     part = path.with_name(path.name + ".part")
     problem: Exception | str = "no try was made"
     for attempt in range(retries):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +17,7 @@ from torch import Tensor
 
 from gaussproto.errors import InputError
 
+TURNED = " turned "  # between a class's name and the degrees of its rotation
 Progress = Callable[[str, int, int | None], None]  # what is being done, how much is done, how much there is if known
 
 
@@ -46,10 +49,15 @@ class LabelledImages:
     alphabets: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        assert self.images.dtype == torch.uint8
-        assert self.images.dim() == 4
-        assert len(self.counts) == len(self.classes) == len(self.alphabets)
-        assert int(self.counts.sum()) == len(self.images)
+        if self.images.dtype != torch.uint8 or self.images.dim() != 4:
+            found = f"{tuple(self.images.shape)} of {self.images.dtype}"
+            raise InputError(f"images must be (N, channels, H, W) of uint8 (found {found})")
+        C = len(self.classes)
+        if self.counts.shape != (C,) or len(self.alphabets) != C or int(self.counts.sum()) != len(self.images):
+            raise InputError(
+                f"counts, classes and alphabets must be of one length and the counts add up to the {len(self.images)} "
+                f"images (found {tuple(self.counts.shape)}, {C}, {len(self.alphabets)} and {int(self.counts.sum())})"
+            )
 
     def __len__(self) -> int:
         return len(self.images)
@@ -77,6 +85,16 @@ class LabelledImages:
             raise InputError(f"classes have from {low} to {high} images; a dense tensor needs equal counts")
         return self.images.view(self.way, -1, *self.images.shape[1:])
 
+    @property
+    def characters(self) -> tuple[str, ...]:
+        """The class that each class is a rotation of, or itself."""
+        return tuple(name.split(TURNED)[0] for name in self.classes)
+
+    def fingerprint(self) -> str:
+        """The same for the same classes and counts in the same order."""
+        content = json.dumps([self.classes, self.counts.tolist(), self.images.shape[1:]])
+        return hashlib.sha256(content.encode()).hexdigest()[:16]
+
     def gather(self, classes: Tensor, drawings: Tensor) -> Tensor:
         """The chosen drawings, (C, K), of the chosen classes, (C,), as (C, K, channels, H, W)."""
         return self.images[self.starts[classes, None] + drawings]
@@ -100,7 +118,7 @@ class LabelledImages:
         return LabelledImages(
             torch.cat([self.images.rot90(turn, dims=(-2, -1)) for turn in turns]),
             self.counts.repeat(4),
-            tuple(name + (f" turned {90 * turn}" if turn else "") for turn in turns for name in self.classes),
+            tuple(name + (f"{TURNED}{90 * turn}" if turn else "") for turn in turns for name in self.classes),
             self.alphabets * 4,
         )
 

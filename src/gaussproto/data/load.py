@@ -31,10 +31,9 @@ def load_data(config: DataConfig, data_root: Path | None = None, progress: Progr
     if config.data == "omniglot":
         train, test = (omniglot(split, config.image_size, data_root, progress) for split in ("train", "test"))
     elif config.data == "strokes":
-        progress("drawing strokes", 0, None)
         # The file's own text is part of the name: another way to draw is another file.
         version = hashlib.sha256(Path(strokes.__code__.co_filename).read_bytes()).hexdigest()[:8]
-        everything = cached_images(f"strokes-{config.image_size}-{version}", lambda: strokes(size=config.image_size))
+        everything = cached_images(f"strokes-{config.image_size}-{version}", lambda: _draw(config.image_size, progress))
         names = list(dict.fromkeys(everything.alphabets))
         train, test = _by_alphabet(everything, set(names[-STROKES_TEST:]))
     else:
@@ -47,6 +46,13 @@ def load_data(config: DataConfig, data_root: Path | None = None, progress: Progr
         train, test = _by_alphabet(train, set(names[:: len(names) // config.holdout][: config.holdout]))
     rotations = config.rotations if config.rotations is not None else config.data in ("omniglot", "strokes")
     return Split(train.with_rotations(), test.with_rotations()) if rotations else Split(train, test)
+
+
+def _draw(size: int, progress: Progress) -> LabelledImages:
+    progress("drawing strokes", 0, 1)
+    drawn = strokes(size=size)
+    progress("drawing strokes", 1, 1)
+    return drawn
 
 
 def _by_alphabet(images: LabelledImages, held_out: set[str]) -> tuple[LabelledImages, LabelledImages]:
@@ -62,6 +68,12 @@ def _folder(config: DataConfig, progress: Progress) -> tuple[LabelledImages, Lab
             folder(root / part, config.image_size, config.channels, config.invert, progress)
             for part in ("train", "test")
         )
+        both = sorted(set(train.classes) & set(test.classes))
+        if both:
+            raise InputError(
+                f"{len(both)} classes are in both {root / 'train'} and {root / 'test'}, such as {both[0]!r}: "
+                "few-shot learning is tested on classes that it was not trained on, so give each to one side"
+            )
         return train, test
     everything = folder(root, config.image_size, config.channels, config.invert, progress)
     return split_classes(everything, config.test_fraction)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import zipfile
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -90,14 +91,20 @@ def omniglot(
     return cached_images(f"omniglot-{part.name}-{size}-{part.digest[:8]}", decode)
 
 
+def named_root(data_root: Path | None = None) -> Path | None:
+    """The folder that the user named, by argument or by `GAUSSPROTO_DATA`."""
+    environment = os.environ.get("GAUSSPROTO_DATA")
+    return data_root or (Path(environment) if environment else None)
+
+
 def find(part: Part, data_root: Path | None = None) -> Path | None:
     """Where the zip or the extracted folder of a part is, if it is anywhere."""
-    root = data_root or Path(os.environ.get("GAUSSPROTO_DATA") or cache_folder())
-    if (data_root or "GAUSSPROTO_DATA" in os.environ) and not root.is_dir():
+    root = named_root(data_root)
+    if root and not root.is_dir():
         raise InputError(f"the data root {root} is not a folder: name the one that holds {part.name}.zip")
     candidates = [
         folder / name
-        for folder in (root, root / "omniglot", cache_folder() / "omniglot")
+        for folder in ([root, root / "omniglot"] if root else []) + [cache_folder() / "omniglot"]
         for name in (f"{part.name}.zip", part.name)
     ]
     return next((path for path in candidates if path.exists()), None)
@@ -108,10 +115,11 @@ def find_or_fetch(part: Part, data_root: Path | None = None, progress: Progress 
     found = find(part, data_root)
     if found:
         return found
-    if data_root:
+    root = named_root(data_root)
+    if root:
         raise InputError(
-            f"{data_root} holds neither {part.name}.zip nor a folder {part.name}: name another folder with "
-            "--data-root, or none to download Omniglot"
+            f"{root} holds neither {part.name}.zip nor a folder {part.name}: name another folder with --data-root or "
+            "GAUSSPROTO_DATA, or none to download Omniglot"
         )
     what = f"downloading {part.name}.zip"
     path = cache_folder() / "omniglot" / f"{part.name}.zip"
@@ -133,7 +141,7 @@ def decode_verified(part: Part, source: Path, size: int, progress: Progress = si
     digest = hashlib.sha256()
     pixels = np.empty((len(names), size, size), dtype=np.uint8)
     with ThreadPoolExecutor() as pool:
-        for i, (bits, small) in enumerate(pool.map(decode, names, chunksize=64)):
+        for i, (bits, small) in enumerate(pool.map(decode, names)):
             digest.update(names[i].encode() + bits)
             pixels[i] = small
             if i % 500 == 499 or i + 1 == len(names):
@@ -160,7 +168,7 @@ def _read_all(part: Part, source: Path) -> dict[str, bytes]:
     try:
         with zipfile.ZipFile(source) as archive:
             return {name: archive.read(name) for name in archive.namelist() if name.endswith(".png")}
-    except (zipfile.BadZipFile, OSError, EOFError) as error:
+    except (zipfile.BadZipFile, zlib.error, OSError, EOFError) as error:
         raise InputError(f"{source} is not a whole zip file ({error}): remove it and download it again") from error
 
 

@@ -24,6 +24,7 @@ from gaussproto.training.episode import sample_drawings
 from gaussproto.training.memory import keep_freed_memory
 
 BATCH = 128  # images embedded at once: their largest activations stay within a processor's cache
+BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 GROUPS = 32  # groupings scored at once, for the same reason
 
 
@@ -34,7 +35,7 @@ class Score:
     way: int
     shot: int
     accuracy: float
-    interval: float  # 95 %: 1.96 standard errors of the mean over the classes of the test set
+    interval: float  # 95 %: 1.96 standard errors of the mean over the characters of the test set
     std: float | None  # standard deviation over the checkpoints, as the paper reports it; None if there is one
 
 
@@ -51,7 +52,10 @@ class Evaluation:
 
     def score(self, way: int, shot: int) -> Score:
         """The one score of that way and shot."""
-        return next(score for score in self.scores if (score.way, score.shot) == (way, shot))
+        for score in self.scores:
+            if (score.way, score.shot) == (way, shot):
+                return score
+        raise InputError(f"{way}-way {shot}-shot was not measured: ask `evaluate` for it")
 
     def as_dict(self) -> dict[str, Any]:
         """For a JSON file."""
@@ -87,47 +91,53 @@ def evaluate(
     networks = [networks] if isinstance(networks, GaussianPrototypicalNetwork) else list(networks)
     _check(images, ways, shots, rounds)
     keep_freed_memory()
-    correct = torch.stack(
-        [
-            torch.stack(list(_class_accuracies(network, images, ways, shots, rounds, norm, seed, progress).values()))
-            for network in networks
-        ]
-    )  # (networks, ways x shots, C)
+    each = [_class_accuracies(network, images, ways, shots, rounds, norm, seed, progress) for network in networks]
     scores = []
-    for i, (way, shot) in enumerate((way, shot) for way in ways for shot in shots):
-        by_class, by_network = correct[:, i].mean(dim=0), correct[:, i].mean(dim=1)
+    for way, shot in each[0]:
+        correct = torch.stack([accuracies[way, shot] for accuracies in each])  # (networks, C)
         scores.append(
             Score(
                 way,
                 shot,
-                accuracy=by_class.mean().item(),
-                interval=1.96 * by_class.std().item() / math.sqrt(images.way),
-                std=by_network.std().item() if len(networks) > 1 else None,
+                accuracy=correct.mean().item(),
+                interval=_interval(correct.mean(dim=0), images.characters),
+                std=correct.mean(dim=1).std().item() if len(networks) > 1 else None,
             )
         )
     return Evaluation(norm, images.way, rounds, seed, len(networks), tuple(scores))
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def embed_all(
     network: GaussianPrototypicalNetwork, images: Tensor, progress: Progress = silent
 ) -> tuple[Tensor, Tensor | None]:
     """Every image, each judged alone: x (N, D), s (N, E) or None."""
-    network.eval()
     device = next(network.parameters()).device
     xs, ss = [], []
-    for start in range(0, len(images), BATCH):
-        x, s = network.embed(images[start : start + BATCH].to(device).contiguous(memory_format=torch.channels_last))
-        xs.append(x)
-        ss.append(s)
-        progress("embedding", min(start + BATCH, len(images)), len(images))
+    with evaluating(network):
+        for start in range(0, len(images), BATCH):
+            x, s = network.embed(images[start : start + BATCH].to(device).contiguous(memory_format=torch.channels_last))
+            xs.append(x)
+            ss.append(s)
+            progress("embedding", min(start + BATCH, len(images)), len(images))
     return torch.cat(xs), None if ss[0] is None else torch.cat([s for s in ss if s is not None])
+
+
+@contextmanager
+def evaluating(network: nn.Module) -> Iterator[None]:
+    """Within, the network is in evaluation mode; afterwards in the mode it was in."""
+    training = network.training
+    network.eval()
+    try:
+        yield
+    finally:
+        network.train(training)
 
 
 @contextmanager
 def batch_statistics(network: nn.Module) -> Iterator[None]:
     """Within, the batch norms use the statistics of the batch they see, and remember nothing of it."""
-    norms = [module for module in network.modules() if isinstance(module, nn.BatchNorm2d)]
+    norms = [module for module in network.modules() if isinstance(module, BATCH_NORMS)]
     kept = [(norm.running_mean, norm.running_var) for norm in norms]
     try:
         for norm in norms:
@@ -139,11 +149,14 @@ def batch_statistics(network: nn.Module) -> Iterator[None]:
 
 
 def _check(images: LabelledImages, ways: Sequence[int], shots: Sequence[int], rounds: int) -> None:
+    c = int(images.counts.argmin())
+    if int(images.counts[c]) < 2:
+        raise InputError(f"class {images.classes[c]!r} has only one image: a support and a query need two")
     if not ways or not shots or rounds < 1:
-        raise InputError(f"give at least one way, one shot and one round (found {ways}, {shots} and {rounds})")
+        found = f"{list(ways)}, {list(shots)} and {rounds}"
+        raise InputError(f"give at least one way, one shot and one round (found {found})")
     if min(ways) < 2 or max(ways) > images.way:
         raise InputError(f"way must be from 2 to the {images.way} classes of the test set (found {list(ways)})")
-    c = int(images.counts.argmin())
     if min(shots) < 1 or max(shots) >= int(images.counts[c]):
         raise InputError(
             f"shots go from {min(shots)} to {max(shots)}, but must go from 1 to {int(images.counts[c]) - 1}: class "
@@ -163,8 +176,6 @@ def _class_accuracies(
     progress: Progress,
 ) -> dict[tuple[int, int], Tensor]:
     """For each way and shot, (C,): the share of each class's queries that is right, over all rounds."""
-    generator = torch.Generator().manual_seed(seed)  # the same groupings for every network
-    network.eval()
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     device = next(network.parameters()).device
     counts = images.counts
@@ -172,9 +183,11 @@ def _class_accuracies(
     right = {(way, shot): torch.zeros(images.way) for way in ways for shot in shots}
     asked = {key: torch.zeros(images.way) for key in right}
     embedded = embed_all(network, images.images, progress) if norm == "running" else None
+    total, done = len(images) * rounds * len(ways), 0
 
-    for done in range(rounds):
-        for way in ways:
+    for way in ways:
+        generator = torch.Generator().manual_seed(seed)  # the same groupings for every network, whatever else is asked
+        for _ in range(rounds):
             order = sample_drawings(counts, M, generator)
             order = torch.minimum(order, counts[:, None] - 1)  # what is not there is masked below
             index = images.starts[:, None] + order  # (C, M)
@@ -184,15 +197,23 @@ def _class_accuracies(
                     x, s = (None if t is None else t[index[groups]] for t in embedded)  # (G, way, M, D)
                 else:
                     x, s = _embed_groups(network, images.images, index[groups], there[groups], device)
+                    done += int((there[groups] & counted[..., None]).sum())
+                    progress("encoding groups", done, total)
                 assert x is not None
                 for shot in shots:
                     hit = _hits(network, x, s, shot).cpu()  # (G, way, M - shot)
                     query = there[groups][:, :, shot:] & counted[..., None]
                     right[way, shot].index_add_(0, groups.flatten(), (hit & query).sum(-1).flatten().float())
                     asked[way, shot].index_add_(0, groups.flatten(), query.sum(-1).flatten().float())
-        if not embedded:
-            progress("encoding groups", done + 1, rounds)
     return {key: right[key] / asked[key] for key in right}
+
+
+def _interval(by_class: Tensor, characters: Sequence[str]) -> float:
+    """Half the width of the 95 % interval; the rotations of a character, alike in difficulty, count as one."""
+    position = {name: i for i, name in enumerate(dict.fromkeys(characters))}
+    index = torch.tensor([position[name] for name in characters])
+    by_character = torch.zeros(len(position)).index_add(0, index, by_class) / torch.bincount(index)
+    return 1.96 * by_character.std().item() / math.sqrt(len(position))
 
 
 def _groups(C: int, way: int, generator: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
@@ -209,7 +230,7 @@ def _embed_groups(
 ) -> tuple[Tensor, Tensor | None]:
     """Encode each group as one batch: (G, way, M) -> x (G, way, M, D), s."""
     xs, ss = [], []
-    with batch_statistics(network):
+    with evaluating(network), batch_statistics(network):
         for group, present in zip(index, there, strict=True):
             x, s = network.embed(images[group[present]].to(device).contiguous(memory_format=torch.channels_last))
             slots = present.flatten().cumsum(0).sub(1).clamp_min(0).view_as(present)  # absent ones repeat another

@@ -44,7 +44,8 @@ class GaussianPrototypicalNetwork(nn.Module):
             linear = 0 if config.precision_relu else R
             self.encoder: nn.Module = Encoder(filters, D + R, config.channels, linear)
         else:
-            assert features is not None, "say how many features the backbone gives"
+            if features is None:
+                raise ValueError("say with `features` how many numbers the backbone gives for an image")
             self.encoder = Head(backbone, features, D, R, config.precision_relu)
         self.precision = Precision(config.covariance, D, config.transform)
         self.sizes = [D, R]

@@ -30,6 +30,7 @@ class Position:
     episode: int = 0  # episodes done
     seconds: float = 0.0  # of training, over all resumptions
     transform: Transform = "softplus"
+    images: str = ""  # the fingerprint of what it trains on
     rows: list[list[float]] = field(default_factory=list)  # of the episodes not yet logged
     accuracies: list[float] = field(default_factory=list)  # of the episodes since the last kept checkpoint
     kept: list[tuple[float, int]] = field(default_factory=list)  # training accuracy and episode of the best ones

@@ -32,6 +32,7 @@ def sample_drawings(counts: Tensor, drawings: int, generator: torch.Generator) -
 
 def sample_episode(images: LabelledImages, way: int, drawings: int, generator: torch.Generator) -> Tensor:
     """(way, drawings, channels, H, W) uint8: random classes without replacement, random drawings of each."""
+    check_enough(images, way, drawings)
     classes = torch.randperm(images.way, generator=generator)[:way]
     return images.gather(classes, sample_drawings(images.counts[classes], drawings, generator))
 

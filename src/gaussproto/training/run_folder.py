@@ -13,9 +13,9 @@ import torch
 
 from gaussproto.config import RunConfig, read_config
 from gaussproto.errors import InputError
-from gaussproto.files import read_json, write_json, write_then_rename
+from gaussproto.files import read_json, remove_leftovers, write_json, write_then_rename
 from gaussproto.model.network import GaussianPrototypicalNetwork
-from gaussproto.training.checkpoint import Position
+from gaussproto.training.checkpoint import Position, load_checkpoint
 
 
 class RunFolder:
@@ -41,13 +41,16 @@ class RunFolder:
         """The weights to evaluate: the last, or those with the highest training accuracy."""
         if not self.config.exists():
             raise InputError(f"{self.path} is neither a run folder nor a .safetensors file")
-        found = [path for path in ([self.last] if which == "last" else self.kept_all()) if path.exists()]
-        if not found:
+        if not self.last.exists():
             raise InputError(f"{self.path} has no checkpoint yet: continue its training with --resume")
-        return found
+        if which == "last":
+            return [self.last]
+        return [self.kept(episode) for _, episode in load_checkpoint(self.last).position.kept] or [self.last]
 
     def open(self, config: RunConfig, resume: bool) -> None:
         """Begin a run here, or make sure that the one to be resumed is the same."""
+        if self.path.exists() and not self.path.is_dir():
+            raise InputError(f"{self.path} is a file: choose a folder with --out")
         if not self.config.exists():
             if self.path.exists() and any(self.path.iterdir()):
                 raise InputError(f"{self.path} holds other files: choose another folder with --out")
@@ -70,6 +73,8 @@ class RunFolder:
             with write_then_rename(self.log_file) as temporary:
                 temporary.write_text("".join(line + "\n" for line in lines if _episode_of(line) <= episode))
         self.prune(kept)
+        for folder in (self.path, self.checkpoints):
+            remove_leftovers(folder)
 
     def prune(self, kept: list[tuple[float, int]]) -> None:
         """Remove kept weights that are no longer among the best."""
@@ -94,11 +99,17 @@ class RunFolder:
         write_json(self.metrics, before | metrics)
 
     def write_evaluation(self, key: str, content: dict[str, Any]) -> None:
-        """Add an evaluation to `metrics.json`, in place of an earlier one of the same kind."""
-        before = read_json(self.metrics) if self.metrics.exists() else {}
-        self.write_metrics(evaluation=before.get("evaluation", {}) | {key: content})
+        """Add an evaluation to `metrics.json`; ways and shots that were measured before in the same manner stay."""
+        all_before = (read_json(self.metrics) if self.metrics.exists() else {}).get("evaluation", {})
+        before = all_before.get(key, {})
+        if all(before.get(how) == content[how] for how in ("classes", "rounds", "seed", "checkpoints")):
+            new = {(score["way"], score["shot"]) for score in content["scores"]}
+            others = [score for score in before["scores"] if (score["way"], score["shot"]) not in new]
+            scores = sorted(others + content["scores"], key=lambda score: (score["way"], score["shot"]))
+            content = content | {"scores": scores}
+        self.write_metrics(evaluation=all_before | {key: content})
 
-    def write_summary(self, config: RunConfig, network: GaussianPrototypicalNetwork, position: Position) -> None:
+    def write_summary(self, network: GaussianPrototypicalNetwork, position: Position) -> None:
         """Say in `metrics.json` how the training went and on what machine."""
         last = self.read_log()[-1]
         self.write_metrics(
@@ -106,7 +117,7 @@ class RunFolder:
                 "episodes": position.episode,
                 "seconds": round(position.seconds, 1),
                 "loss": last["loss"],
-                "accuracy": position.kept[0][0] if position.kept else last["accuracy"],
+                "accuracy": last["accuracy"],
                 "kept": [{"episode": episode, "accuracy": accuracy} for accuracy, episode in position.kept],
                 "parameters": sum(parameter.numel() for parameter in network.parameters()),
             },

@@ -59,7 +59,7 @@ class RunResult:
 
     folder: Path
     config: RunConfig
-    network: GaussianPrototypicalNetwork
+    network: GaussianPrototypicalNetwork  # ready to embed: running statistics
     episodes: int
     seconds: float
     stopped_by: signal.Signals | None  # None: it went to its end
@@ -87,12 +87,13 @@ def train(
     training, episode = config.training, config.episode
     images = load_data(config.data).train if images is None else images
     check_enough(images, episode.way, episode.drawings)
+    check_device(device)
     run = RunFolder(Path(out or Path("runs") / config.name))
     run.open(config, resume)
     keep_freed_memory()
 
     generator = torch.Generator().manual_seed(training.seed)
-    network, optimizer, position = _start_or_resume(config, run, generator, device)
+    network, optimizer, position = _start_or_resume(config, images, run, generator, device)
     started = time.perf_counter() - position.seconds
 
     with run.log() as log, stop_signals() as stop:
@@ -114,12 +115,13 @@ def train(
             position.rows.append(row)
             position.accuracies.append(row[1])
             ended = position.episode == training.episodes
+            stopping = bool(stop)  # once: a signal that comes later waits for the next episode
             if position.episode % LOG_EVERY == 0 or ended:
                 position.seconds = time.perf_counter() - started
                 record = _summarise(position, number, learning_rate(training, now))
                 log(asdict(record))
                 on_log(record)
-            if position.episode % training.checkpoint_every == 0 or ended or stop:
+            if position.episode % training.checkpoint_every == 0 or ended or stopping:
                 position.seconds = time.perf_counter() - started
                 position.transform = network.config.transform
                 if not all(bool(torch.isfinite(value).all()) for value in network.state_dict().values()):
@@ -127,10 +129,10 @@ def train(
                 _keep_best(run, config, network, position)
                 save_checkpoint(run.last, config, network, position, optimizer, generator)
                 run.prune(position.kept)
-            if stop and not ended:
-                return RunResult(run.path, config, network, position.episode, position.seconds, stop[0])
-    run.write_summary(config, network, position)
-    return RunResult(run.path, config, network, position.episode, position.seconds, None)
+            if stopping and not ended:
+                return RunResult(run.path, config, network.eval(), position.episode, position.seconds, stop[0])
+    run.write_summary(network, position)
+    return RunResult(run.path, config, network.eval(), position.episode, position.seconds, None)
 
 
 def learning_rate(training: TrainingConfig, episode: int) -> float:
@@ -144,6 +146,14 @@ def learning_rate(training: TrainingConfig, episode: int) -> float:
     if training.schedule == "cosine":
         return training.learning_rate * 0.5 * (1 + math.cos(math.pi * episode / training.episodes))
     return training.learning_rate
+
+
+def check_device(device: str) -> None:
+    """Say so if there is no such device here."""
+    try:
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(f"there is no device {device!r} here ({str(error).splitlines()[0]}): use cpu") from None
 
 
 @contextmanager
@@ -168,16 +178,21 @@ def stop_signals() -> Iterator[list[signal.Signals]]:
 
 
 def _start_or_resume(
-    config: RunConfig, run: RunFolder, generator: torch.Generator, device: str
+    config: RunConfig, images: LabelledImages, run: RunFolder, generator: torch.Generator, device: str
 ) -> tuple[GaussianPrototypicalNetwork, torch.optim.Adam, Position]:
     if run.last.exists():
         checkpoint = load_checkpoint(run.last)
         network, position = checkpoint.network(), checkpoint.position
+        if position.images != images.fingerprint():
+            raise InputError(
+                f"the images to train on are not those that the run in {run.path} began with: bring them back, "
+                "or train anew with another --out"
+            )
         generator.set_state(checkpoint.tensors["generator"])
     else:
-        checkpoint, position = None, Position(transform=config.network.transform)
+        checkpoint, position = None, Position(transform=config.network.transform, images=images.fingerprint())
         with torch.random.fork_rng(devices=[]):  # the weights' initial values come from the global generator
-            torch.manual_seed(config.training.seed)
+            torch.default_generator.manual_seed(config.training.seed)
             network = GaussianPrototypicalNetwork(config.network)
     network.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     network.train()

@@ -65,7 +65,7 @@ def main():
         found[f"protocol {name}"] = {
             "images": len(images),
             "one embedding pass": one_pass,
-            "k = 1 to 19, 5- and 20-way, 5 rounds": whole,
+            "k = 1 to 19, 5- and 20-way, 10 rounds": whole,
             "ratio": round(whole / one_pass, 2),
         }
         with tempfile.TemporaryDirectory() as folder:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from gaussproto.training.train import RunResult as RunResult
     from gaussproto.training.train import TrainingDiverged as TrainingDiverged
     from gaussproto.training.train import train as train
-
-__version__ = version("gaussproto")
 
 # Each name is imported when it is first used, so that `import gaussproto` does not wait for torch.
 _HOME = {
@@ -60,6 +57,10 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("gaussproto")
     if name not in _HOME:
         raise AttributeError(f"module 'gaussproto' has no attribute {name!r}")
     return getattr(import_module(f"gaussproto.{_HOME[name]}"), name)

@@ -233,7 +233,9 @@ def evaluate(
         Literal["last", "top"],
         typer.Option(help="The last, or the mean of those with the highest training accuracy, as in the paper."),
     ] = "last",
-    rounds: Annotated[int, typer.Option(help="How often the classes are grouped anew.")] = 5,
+    rounds: Annotated[
+        int | None, typer.Option(help="How often the classes are grouped anew; 10, or 1 with batch statistics.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the groupings.")] = 0,
     data: Annotated[
         str | None, typer.Option(help="Other data than the run's own.", autocompletion=complete_data)
@@ -300,7 +302,7 @@ def _print_scores(target: str, data: str, result: Evaluation) -> None:
     )
     console.print_table(title, ["", *(f"{way}-way" for way in ways)], rows, right=1)
     spread = ", then the standard deviation over the checkpoints" if result.checkpoints > 1 else ""
-    console.say(f"± is the 95 % interval over characters{spread}; {result.rounds} rounds of random groups")
+    console.say(f"± is the 95 % interval over characters{spread}; random groups, {result.rounds} times")
 
 
 def _score_words(result: Evaluation, way: int, shot: int) -> str:

@@ -24,6 +24,7 @@ from gaussproto.training.episode import sample_drawings
 from gaussproto.training.memory import keep_freed_memory
 
 BATCH = 128  # images embedded at once: their largest activations stay within a processor's cache
+ROUNDS: dict[Norm, int] = {"running": 10, "batch": 1}
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 GROUPS = 32  # groupings scored at once, for the same reason
 
@@ -68,7 +69,7 @@ def evaluate(
     ways: Sequence[int] = (5, 20),
     shots: Sequence[int] = tuple(range(1, 20)),
     *,
-    rounds: int = 5,
+    rounds: int | None = None,
     norm: Norm = "running",
     seed: int = 0,
     progress: Progress = silent,
@@ -83,12 +84,14 @@ def evaluate(
         images: the test classes; their counts may differ.
         ways: classes to a group.
         shots: supports of each class.
-        rounds: how often the classes are grouped anew.
+        rounds: how often the classes are grouped anew; if not given, 10, or 1 with batch statistics, where each round
+            encodes every image again.
         norm: statistics of the batch norms: those of training, or of each group's own images (transductive).
         seed: of the groupings.
         progress: called as the images are embedded.
     """
     networks = [networks] if isinstance(networks, GaussianPrototypicalNetwork) else list(networks)
+    rounds = ROUNDS[norm] if rounds is None else rounds
     _check(images, ways, shots, rounds)
     keep_freed_memory()
     each = [_class_accuracies(network, images, ways, shots, rounds, norm, seed, progress) for network in networks]

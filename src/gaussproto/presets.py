@@ -38,6 +38,15 @@ PAPER_DAMAGE = (
 # 180-way with one query and two splits at 0.004 95.4 / 98.7.
 FAST_EPISODE = EpisodeConfig(way=120, shot=1, query=2, splits=3)
 FAST_RATE = 4e-3
+# The precision only weighs the supports, which takes two or more of them; it stays alive and tells good from bad.
+WEIGHTED: dict[str, Any] = {
+    "covariance": "radius",
+    "transform": "exp",
+    "precision_relu": False,
+    "weighting": "prototype",
+}
+FULL_DIM = 32  # its D (D + 1) / 2 raw outputs are 528 already
+WEIGHTED_EPISODE = EpisodeConfig(way=90, shot=2, query=2, splits=4)
 
 
 def _paper(
@@ -57,13 +66,13 @@ def _paper(
     )
 
 
-def _fast(name: str, about: str, episodes: int, **network: Any) -> RunConfig:
+def _fast(name: str, about: str, episodes: int, episode: EpisodeConfig = FAST_EPISODE, **network: Any) -> RunConfig:
     return RunConfig(
         name=f"fast-{name}",
         about=about,
         data=DataConfig(data="omniglot"),
         network=NetworkConfig(**network),
-        episode=FAST_EPISODE,
+        episode=episode,
         training=TrainingConfig(stages=(Stage(episodes=episodes),), learning_rate=FAST_RATE),
     )
 
@@ -88,35 +97,36 @@ def _all_presets() -> list[RunConfig]:
         _paper("big-radius-learned", "results: radius (a, then d)", *PAPER_CLEAN_THEN_LEARNED, **big),
         _paper("big-radius-learned-damage", "results: radius (a, then d), damage in four stages", *PAPER_DAMAGE, **big),
     ]
-    for covariance in ("none", "radius", "diagonal", "full"):
-        # A full covariance has D (D + 1) / 2 raw outputs: 32 keeps the last block as wide as the others' tenfold.
-        small_dim, big_dim = (32, 32) if covariance == "full" else (64, 256)
-        runs.append(
-            _fast(
-                f"small-{covariance}",
-                f"small encoder, {covariance} covariance, minutes",
-                1000,
-                covariance=covariance,
-                embedding_dim=small_dim,
+    for encoder, length, episodes, dim in (("small", "minutes", 1000, 64), ("big", "half an hour", 900, 256)):
+        for covariance in ("none", "radius", "diagonal", "full"):
+            runs.append(
+                _fast(
+                    f"{encoder}-{covariance}",
+                    f"{encoder} encoder, {covariance} covariance, {length}",
+                    episodes,
+                    encoder=encoder,
+                    covariance=covariance,
+                    embedding_dim=FULL_DIM if covariance == "full" else dim,
+                )
             )
-        )
         runs.append(
             _fast(
-                f"big-{covariance}",
-                f"big encoder, {covariance} covariance, half an hour",
-                900,
-                covariance=covariance,
-                encoder="big",
-                embedding_dim=big_dim,
+                f"{encoder}-weighted",
+                f"{encoder} encoder, radius that only weighs the supports, {length}",
+                episodes,
+                WEIGHTED_EPISODE,
+                encoder=encoder,
+                embedding_dim=dim,
+                **WEIGHTED,
             )
         )
     runs.append(
         RunConfig(
             name="demo",
-            about="the embedded strokes, small encoder, about a minute",
+            about="the embedded strokes, small encoder, radius that only weighs the supports, a minute",
             data=DataConfig(data="strokes"),
-            network=NetworkConfig(covariance="radius"),
-            episode=EpisodeConfig(way=60, shot=1, query=2, splits=3),
+            network=NetworkConfig(**WEIGHTED),
+            episode=WEIGHTED_EPISODE.model_copy(update={"way": 60}),
             training=TrainingConfig(stages=(Stage(episodes=400),), learning_rate=FAST_RATE, checkpoint_every=40),
         )
     )

@@ -20,11 +20,8 @@ from gaussproto.training.train import DeadPrecisionWarning, TrainingDiverged, le
 
 def tiny(**settings):
     """A run of a second or two."""
-    return preset(
-        "demo",
-        **{"filters": "8,8,8", "embedding_dim": 8, "way": 10, "query": 2, "episodes": 40, "checkpoint_every": 10}
-        | settings,
-    )
+    small = {"filters": "8,8,8", "embedding_dim": 8, "way": 10, "splits": 2, "episodes": 40, "checkpoint_every": 10}
+    return preset("fast-small-radius", **small | settings)
 
 
 def weights(folder):

@@ -112,8 +112,10 @@ class EpisodeConfig(_Frozen):
 class Stage(_Frozen):
     """A stretch of training with its own damage and transform."""
 
-    episodes: int = Field(ge=1, description="length of the stage")
-    damage: Damage = Field(default=(), description="SIZE:FRACTION,...: share of images down-sampled to SIZE pixels")
+    episodes: int = Field(ge=1, description="length of the stage; as an option, of all stages together")
+    damage: Damage = Field(
+        default=(), description="SIZE:FRACTION,... of images down-sampled to SIZE pixels, such as 7:0.1"
+    )
     transform: Transform | None = Field(None, description="from this stage on, another transform; the weights stay")
 
     @model_validator(mode="after")

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
-import types
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from pydantic.fields import FieldInfo
 
 from gaussproto import console
-from gaussproto.config import SECTIONS, DataConfig, EpisodeConfig, Norm, setting_fields
+from gaussproto.config import DataConfig, EpisodeConfig, Norm
 from gaussproto.errors import InputError
+from gaussproto.options import DataRoot, Json, complete_data, complete_preset, parse_numbers, train_signature
 from gaussproto.presets import PRESETS, preset
 
 if TYPE_CHECKING:
@@ -26,22 +24,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 UsageError = typer.BadParameter.__base__
-
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
-DataRoot = Annotated[
-    Path | None,
-    typer.Option(help="Folder that holds Omniglot's zips or extracted folders; else GAUSSPROTO_DATA."),
-]
-
-
-def complete_preset(incomplete: str) -> list[str]:
-    """Shell completion of a preset's name."""
-    return [name for name in PRESETS if name.startswith(incomplete)]
-
-
-def complete_data(incomplete: str) -> list[str]:
-    """Shell completion of a data set's name."""
-    return [name for name in ("omniglot", "strokes") if name.startswith(incomplete)]
 
 
 @app.command()
@@ -180,46 +162,7 @@ def train(
     return console.say(f"next: gaussproto evaluate {result.folder}")
 
 
-def _option_type(field: FieldInfo) -> Any:
-    """The type of a setting on the command line; what has a syntax of its own is a string there."""
-    annotation = field.annotation
-    if get_origin(annotation) in (Union, types.UnionType):
-        annotation = next(arg for arg in get_args(annotation) if arg is not type(None))
-    if get_origin(annotation) is Literal:
-        return annotation if isinstance(get_args(annotation)[0], str) else int
-    return annotation if annotation in (int, float, bool, str) else str
-
-
-def _train_signature() -> inspect.Signature:
-    """`train` takes every setting of a configuration as an option; their words are those of `config.py`."""
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    own: list[tuple[str, Any, Any]] = [
-        (
-            "name",
-            inspect.Parameter.empty,
-            Annotated[
-                str,
-                typer.Argument(
-                    metavar="PRESET", help="A preset, a config.json or a run folder.", autocompletion=complete_preset
-                ),
-            ],
-        ),
-        ("out", None, Annotated[Path | None, typer.Option(help="The run folder; runs/PRESET if not given.")]),
-        ("resume", False, Annotated[bool, typer.Option("--resume", help="Go on where the run stopped.")]),
-        ("data_root", None, DataRoot),
-        ("device", "cpu", Annotated[str, typer.Option(help="cpu, or cuda where there is a GPU.")]),
-        ("json", False, Json),
-    ]
-    for name, field in setting_fields().items():
-        panel = next((panel for panel, section in SECTIONS.items() if name in section.model_fields), "training")
-        option = typer.Option(help=field.description, rich_help_panel=f"Settings: {panel}")
-        own.append((name, None, Annotated[_option_type(field) | None, option]))
-    return inspect.Signature(
-        [inspect.Parameter(name, keyword, default=default, annotation=kind) for name, default, kind in own]
-    )
-
-
-train.__signature__ = _train_signature()  # type: ignore[attr-defined]
+train.__signature__ = train_signature()  # type: ignore[attr-defined]
 app.command()(train)
 
 
@@ -249,7 +192,7 @@ def evaluate(
     from gaussproto.training.checkpoint import load_checkpoint
     from gaussproto.training.run_folder import RunFolder
 
-    asked_ways, asked_shots = ways and _numbers(ways, "ways"), shots and _numbers(shots, "shots")
+    asked_ways, asked_shots = ways and parse_numbers(ways, "ways"), shots and parse_numbers(shots, "shots")
     run = RunFolder(Path(target))
     alone = Path(target).suffix == ".safetensors"
     if alone and checkpoints == "top":
@@ -276,21 +219,6 @@ def evaluate(
     if json:
         return console.print_json(content)
     return _print_scores(target, config.data, result)
-
-
-def _numbers(text: str, what: str) -> list[int]:
-    """`1,5` and `1-19` as numbers."""
-    numbers: list[int] = []
-    try:
-        for part in text.split(","):
-            low, _, high = part.partition("-")
-            some = range(int(low), int(high or low) + 1)
-            numbers.extend(some)
-            if not some:
-                raise ValueError
-    except ValueError:
-        raise InputError(f"--{what} takes numbers such as 1,5 or 1-19 (found {text!r})") from None
-    return list(dict.fromkeys(numbers))
 
 
 def _print_scores(target: str, data: str, result: Evaluation) -> None:

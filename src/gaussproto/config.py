@@ -135,12 +135,21 @@ class TrainingConfig(_Frozen):
     halve_every: int = Field(2000, ge=1, description="episodes between halvings; the paper: 2000")
     checkpoint_every: int = Field(50, ge=1, description="episodes between checkpoints; also the window of accuracy")
     keep: int = Field(5, ge=1, description="checkpoints kept, those with the highest training accuracy; the paper: 5")
+    distort: float = Field(
+        0.0, ge=0, description="strength of random turns, stretches and shifts of the images; the paper: 0"
+    )
+    snapshots: int = Field(0, ge=0, description="weights kept along the way, evenly spaced, to draw how it learned")
     seed: int = Field(0, ge=0, description="of the weights and of the episodes")
 
     @property
     def episodes(self) -> int:
         """Length of the whole training."""
         return sum(stage.episodes for stage in self.stages)
+
+    def takes_snapshot(self, episode: int) -> bool:
+        """Whether a snapshot is due after this many episodes."""
+        passed = (episode * self.snapshots // self.episodes, (episode - 1) * self.snapshots // self.episodes)
+        return passed[0] > passed[1]
 
     def stage_at(self, episode: int) -> tuple[int, Stage]:
         """The number of the stage that an episode (counted from 0) belongs to, and the stage."""

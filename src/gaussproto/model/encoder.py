@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from typing import cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from gaussproto.model import pixels
 
 FILTERS = {"small": (64, 64, 64), "big": (128, 256, 512)}  # of the blocks before the last
 
@@ -27,10 +30,14 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(N, inputs, H, W) -> (N, outputs, H // 2, W // 2)."""
-        y = F.max_pool2d(self.norm(self.conv(x)), 2)
+        return self.activate(F.max_pool2d(self.norm(self.conv(x)), 2), channels=1)
+
+    def activate(self, y: Tensor, channels: int) -> Tensor:
+        """The ReLU; `channels` is their axis."""
         if self.linear == 0:
             return F.relu(y)
-        return torch.cat([F.relu(y[:, : -self.linear]), y[:, -self.linear :]], dim=1)
+        rectified, linear = y.split([y.shape[channels] - self.linear, self.linear], dim=channels)
+        return torch.cat([F.relu(rectified), linear], dim=channels)
 
 
 class Encoder(nn.Module):
@@ -48,7 +55,8 @@ class Encoder(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """(N, channels, H, W) -> (N, outputs)."""
-        y: Tensor = self.blocks(images)
+        blocks = cast("Iterable[Block]", self.blocks)
+        y: Tensor = pixels.encode(blocks, images) if pixels.pays(images) else self.blocks(images)
         return y.flatten(1) if y.shape[-2:] == (1, 1) else y.mean(dim=(-2, -1))
 
 

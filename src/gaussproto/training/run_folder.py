@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import platform
+import shlex
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,6 +39,14 @@ class RunFolder:
     def kept_all(self) -> list[Path]:
         """All kept weights, in order."""
         return sorted(self.checkpoints.glob("episode-*.safetensors"))
+
+    def snapshot(self, episode: int) -> Path:
+        """The weights after an episode, whatever their accuracy."""
+        return self.checkpoints / f"snapshot-{episode:06d}.safetensors"
+
+    def snapshots(self) -> list[Path]:
+        """All snapshots, in order."""
+        return sorted(self.checkpoints.glob("snapshot-*.safetensors"))
 
     def weights(self, which: Literal["last", "top"]) -> list[Path]:
         """The weights to evaluate: the last, or those with the highest training accuracy."""
@@ -73,6 +84,9 @@ class RunFolder:
             with write_then_rename(self.log_file) as temporary:
                 temporary.write_text("".join(line + "\n" for line in lines if _episode_of(line) <= episode))
         self.prune(kept)
+        for path in self.snapshots():
+            if path > self.snapshot(episode):
+                path.unlink()
         for folder in (self.path, self.checkpoints):
             remove_leftovers(folder)
 
@@ -109,8 +123,8 @@ class RunFolder:
             content = content | {"scores": scores}
         self.write_metrics(evaluation=all_before | {key: content})
 
-    def write_summary(self, network: GaussianPrototypicalNetwork, position: Position) -> None:
-        """Say in `metrics.json` how the training went and on what machine."""
+    def write_summary(self, network: GaussianPrototypicalNetwork, position: Position, seed: int) -> None:
+        """Say in `metrics.json` how the training went, from what command and code, and on what machine."""
         last = self.read_log()[-1]
         self.write_metrics(
             training={
@@ -120,6 +134,9 @@ class RunFolder:
                 "accuracy": last["accuracy"],
                 "kept": [{"episode": episode, "accuracy": accuracy} for accuracy, episode in position.kept],
                 "parameters": sum(parameter.numel() for parameter in network.parameters()),
+                "seed": seed,
+                "command": command(),
+                "commit": commit(),
             },
             machine=machine(),
         )
@@ -134,6 +151,30 @@ def machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "torch": torch.__version__,
     }
+
+
+def command() -> str:
+    """The command that is running, as it was typed."""
+    return shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+
+
+def commit() -> str | None:
+    """The commit of the checkout that this code is in, with `-dirty` if files differ from it; None if it is in none."""
+    here = Path(__file__).parent
+    git = ["git", "-C", str(here)]
+    try:
+        tracked = subprocess.run([*git, "ls-files", "--error-unmatch", __file__], capture_output=True, timeout=10)
+        if tracked.returncode:
+            return None  # a checkout of something else that this was installed in
+        said = subprocess.run(
+            [*git, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
+            capture_output=True,
+            text=True,
+            timeout=10,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return said.stdout.strip() or None
 
 
 def _processor() -> str:

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from gaussproto.config import RunConfig, TrainingConfig
 from gaussproto.data.damage import damage
+from gaussproto.data.distort import distort
 from gaussproto.data.images import LabelledImages, as_float
 from gaussproto.data.load import load_data
 from gaussproto.errors import InputError
@@ -106,7 +107,8 @@ def train(
 
             shot = _draw_shot(config, generator)
             drawn = sample_episode(images, episode.way, shot + episode.query, generator)
-            batch, _ = damage(as_float(drawn.flatten(0, 1)), stage.damage, generator)
+            batch = distort(as_float(drawn.flatten(0, 1)), training.distort, generator)
+            batch, _ = damage(batch, stage.damage, generator)
             row = _step(network, optimizer, batch.to(device), episode.way, shot, episode.splits)
             if not math.isfinite(row[0]):
                 raise _diverged(now, run)
@@ -129,9 +131,11 @@ def train(
                 _keep_best(run, config, network, position)
                 save_checkpoint(run.last, config, network, position, optimizer, generator)
                 run.prune(position.kept)
+            if training.takes_snapshot(position.episode):
+                save_checkpoint(run.snapshot(position.episode), config, network, position)
             if stopping and not ended:
                 return RunResult(run.path, config, network.eval(), position.episode, position.seconds, stop[0])
-    run.write_summary(network, position)
+    run.write_summary(network, position, training.seed)
     return RunResult(run.path, config, network.eval(), position.episode, position.seconds, None)
 
 

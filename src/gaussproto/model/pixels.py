@@ -1,0 +1,91 @@
+"""The encoder's blocks as a CPU computes them fastest: pixel-major, (H, W, N, C), everything a matrix product.
+
+The same function as `Block.forward`, up to rounding. Each block is one call for all images, so it pays from a few
+dozen images on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from gaussproto.model.winograd import conv3x3
+
+if TYPE_CHECKING:
+    from gaussproto.model.encoder import Block
+
+FEW_CHANNELS = 4  # up to here a pixel's 3x3 patch is short enough to be written out
+ENOUGH_IMAGES = 32  # under it, transforming the filters costs more than it saves
+
+
+def pays(images: Tensor) -> bool:
+    """Whether these images are better encoded here than by the plain blocks."""
+    return images.device.type == "cpu" and len(images) >= ENOUGH_IMAGES and not torch.compiler.is_compiling()
+
+
+def encode(blocks: Iterable[Block], images: Tensor) -> Tensor:
+    """(N, C, H, W) -> (N, C', H', W')."""
+    x = images.permute(2, 3, 0, 1).contiguous()
+    for block in blocks:
+        x = _trained(block, x) if block.norm.training else _folded(block, x)
+    return x.permute(2, 3, 0, 1)
+
+
+def _trained(block: Block, x: Tensor) -> Tensor:
+    """With the statistics of this batch."""
+    y = _convolve(x, block.conv.weight)
+    H, W, N, C = y.shape
+    y = block.norm(y.view(1, H * W, N, C).permute(0, 3, 1, 2))  # (1, C, H * W, N), channels last
+    return block.activate(_pool(y.permute(0, 2, 3, 1).view(H, W, N, C)), channels=-1)
+
+
+def _folded(block: Block, x: Tensor) -> Tensor:
+    """With the running statistics: the norm is a part of the filters, and pixels that the pool drops are left out."""
+    norm = block.norm
+    assert norm.running_mean is not None
+    assert norm.running_var is not None
+    scale = norm.weight * torch.rsqrt(norm.running_var + norm.eps)
+    H, W = x.shape[:2]
+    y = _convolve(x, block.conv.weight * scale[:, None, None, None], (H // 2 * 2, W // 2 * 2))
+    # The bias does not change which pixel is the largest.
+    return block.activate(_pool(y) + (norm.bias - norm.running_mean * scale), channels=-1)
+
+
+def _convolve(x: Tensor, weight: Tensor, outputs: tuple[int, int] | None = None) -> Tensor:
+    if x.shape[-1] > FEW_CHANNELS or x.requires_grad:
+        return conv3x3(x, weight, outputs)
+    H, W = outputs or x.shape[:2]
+    padded = F.pad(x, (0, 0, 0, 0, 1, 1, 1, 1))
+    patches = torch.cat([padded[i : i + H, j : j + W] for i in range(3) for j in range(3)], dim=-1)
+    filters = weight.permute(2, 3, 1, 0).reshape(patches.shape[-1], -1)
+    product: Tensor = _PatchProduct.apply(patches, filters)  # type: ignore[no-untyped-call]
+    return product
+
+
+class _PatchProduct(torch.autograd.Function):
+    """(H, W, N, P) patches times (P, C) filters; the patches need no gradient.
+
+    By itself autograd multiplies a tall matrix by a narrow one for the filters' gradient, ten times slower than this.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, patches: Tensor, filters: Tensor) -> Tensor:
+        ctx.save_for_backward(patches)
+        return patches @ filters
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> tuple[None, Tensor]:
+        (patches,) = ctx.saved_tensors
+        rows = patches.flatten(1, 2).transpose(1, 2)  # (H, P, W * N)
+        return None, torch.bmm(rows, dy.flatten(1, 2)).sum(dim=0)
+
+
+def _pool(y: Tensor) -> Tensor:
+    """2x2 max pool: all images' channels at a pixel are the channels of one image."""
+    H, W, N, C = y.shape
+    pooled = F.max_pool2d(y.view(1, H, W, N * C).permute(0, 3, 1, 2), 2)
+    return pooled.permute(0, 2, 3, 1).view(H // 2, W // 2, N, C)

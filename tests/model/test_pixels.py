@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gaussproto.evaluation.protocol import batch_statistics
 from gaussproto.model import pixels
 from gaussproto.model.encoder import FILTERS, Encoder
 from gaussproto.model.winograd import LARGEST_TILE, conv3x3, toom_cook
@@ -81,7 +82,9 @@ def test_encoder_is_its_plain_blocks(channels: int, linear: int, size: int) -> N
         statistics = [buffer.clone() for buffer in encoder.buffers()]
         encoder.eval()
         judged_alone = encoder(images) if fast else encoder.blocks(images).mean(dim=(-2, -1))
-        return [y, *gradients, *statistics, judged_alone]
+        with batch_statistics(encoder):
+            together = encoder(images) if fast else encoder.blocks(images).mean(dim=(-2, -1))
+        return [y, *gradients, *statistics, judged_alone, together]
 
     for fast, plain in zip(run(True), run(False), strict=True):
         torch.testing.assert_close(fast, plain, atol=1e-8, rtol=1e-8)

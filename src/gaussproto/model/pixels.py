@@ -31,11 +31,12 @@ def encode(blocks: Iterable[Block], images: Tensor) -> Tensor:
     """(N, C, H, W) -> (N, C', H', W')."""
     x = images.permute(2, 3, 0, 1).contiguous()
     for block in blocks:
-        x = _trained(block, x) if block.norm.training else _folded(block, x)
+        of_batch = block.norm.training or block.norm.running_mean is None
+        x = _batch_normed(block, x) if of_batch else _folded(block, x)
     return x.permute(2, 3, 0, 1)
 
 
-def _trained(block: Block, x: Tensor) -> Tensor:
+def _batch_normed(block: Block, x: Tensor) -> Tensor:
     """With the statistics of this batch."""
     y = _convolve(x, block.conv.weight)
     H, W, N, C = y.shape

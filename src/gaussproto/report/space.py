@@ -1,0 +1,132 @@
+"""The embedding space of an episode in the plane of its two principal components."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Ellipse, Rectangle
+from matplotlib.patheffects import withStroke
+
+from gaussproto.report.measure import EpisodeView
+from gaussproto.report.pictures import place
+from gaussproto.report.style import INK, MARKERS, PAPER, SERIES, SOFT, new_figure, styled
+
+RADIUS = 0.055  # of the plot's width: the median circle or ellipse of a support
+HALO = [withStroke(linewidth=2.5, foreground=PAPER)]
+STAR = {"marker": "*", "markersize": 14, "markeredgecolor": PAPER, "markeredgewidth": 0.8, "zorder": 6}
+
+
+def common_factor(covariances: np.ndarray, width: float) -> float:
+    """The factor from a standard deviation (N, 2, 2) to what is drawn, with which the median of them looks right."""
+    typical = np.median(np.sqrt(np.trace(covariances, axis1=-2, axis2=-1) / 2))
+    return RADIUS * width / float(typical)
+
+
+def ellipse(middle: np.ndarray, covariance: np.ndarray, factor: float, **look: object) -> Ellipse:
+    """The points at `factor` standard deviations from the middle; with a precision s, a circle of factor / sqrt(s)."""
+    values, vectors = np.linalg.eigh(covariance)
+    width, height = 2 * factor * np.sqrt(values.clip(0))
+    angle = float(np.degrees(np.arctan2(vectors[1, 0], vectors[0, 0])))
+    return Ellipse((float(middle[0]), float(middle[1])), width, height, angle=angle, **look)
+
+
+@styled
+def embedding_space(view: EpisodeView, query: tuple[int, int] = (0, 0)) -> Figure:
+    """Supports with their ellipses, prototypes as stars, class ellipses, and the distances of one query."""
+    figure = new_figure(6.4, 5.6)
+    axes = figure.subplots()
+    draw_space(axes, view, query)
+    share = view.plane.share
+    axes.set_xlabel(f"first principal component ({100 * share[0]:.0f} % of the variance)")
+    axes.set_ylabel(f"second ({100 * share[1]:.0f} %)")
+    return figure
+
+
+def draw_space(axes: Axes, view: EpisodeView, query: tuple[int, int], pictures: float = 0.075) -> None:
+    """The embedding plane of an episode, into given axes; pictures as a share of its width stand beside the stars."""
+    plane = view.plane
+    points, stars = plane.project(view.x), plane.project(view.p)
+    asked = plane.project(view.x_query[query])
+    width = _limits(axes, np.concatenate([points.reshape(-1, 2), stars, asked[None]]), margin=0.16)
+    if view.s is not None and view.s_class is not None:
+        supports = np.array([[plane.covariance(s) for s in row] for row in view.s])
+        classes = np.array([plane.covariance(s) for s in view.s_class])
+        factor = common_factor(supports.reshape(-1, 2, 2), width)
+        for c, colour in enumerate(_colours(view)):
+            for middle, covariance in zip(points[c], supports[c], strict=True):
+                axes.add_patch(ellipse(middle, covariance, factor, facecolor="none", edgecolor=colour, lw=0.9))
+            light = {"facecolor": colour, "alpha": 0.28, "edgecolor": "none", "zorder": 1.5}
+            axes.add_patch(ellipse(stars[c], classes[c], factor, **light))
+    for c, star in enumerate(stars):
+        axes.plot(*np.stack([asked, star]).T, color=SOFT, lw=1, ls=(0, (4, 3)), zorder=2)
+    for c, colour in enumerate(_colours(view)):
+        axes.plot(*points[c].T, MARKERS[c % len(MARKERS)], color=colour, ms=4.5, zorder=5)
+        axes.plot(*stars[c : c + 1].T, color=colour, **STAR)  # type: ignore[arg-type]
+        _beside(axes, view.support[c, 0], stars[c], asked, width, pictures, colour)
+    for c, star in enumerate(stars):
+        middle = asked + 0.55 * (star - asked)
+        words = f"{view.d[(*query, c)]:.2f}"
+        nearest = c == view.d[query].argmin()
+        weight = "bold" if nearest else "normal"
+        axes.text(*middle, words, ha="center", va="center", fontsize=8, weight=weight, path_effects=HALO, zorder=8)
+    place(axes, view.query[query], (float(asked[0]), float(asked[1])), (0.085 * width, 0.085 * width), INK)
+    side = 0.1 * width
+    box = (float(asked[0] - side / 2), float(asked[1] - side / 2))
+    axes.add_patch(_frame(box, side))
+    axes.set_aspect("equal")
+
+
+@styled
+def embedding_map(view: EpisodeView, pictures: bool) -> Figure:
+    """All queries of an episode, as the images themselves or as dots, and the prototypes of their classes."""
+    figure = new_figure(6.8, 5.8)
+    axes = figure.subplots()
+    plane = view.plane
+    dots, stars = plane.project(view.x_query), plane.project(view.p)
+    width = _limits(axes, np.concatenate([dots.reshape(-1, 2), stars]), margin=0.07)
+    for c, colour in enumerate(_colours(view)):
+        if pictures:
+            for dot, pixels in zip(dots[c], view.query[c], strict=True):
+                place(axes, pixels, (float(dot[0]), float(dot[1])), (0.042 * width, 0.042 * width), colour)
+            axes.plot(*stars[c : c + 1].T, color=colour, **STAR)  # type: ignore[arg-type]
+        else:
+            hollow = {"markerfacecolor": "none"} if c // len(SERIES) else {}
+            axes.plot(*dots[c].T, MARKERS[c % len(MARKERS)], color=colour, ms=4, alpha=0.8, **hollow)
+    if not pictures:
+        for c, colour in enumerate(_colours(view)):
+            side = 0.062 * width
+            star = (float(stars[c, 0]), float(stars[c, 1]))
+            axes.add_patch(_frame((star[0] - side / 2, star[1] - side / 2), side, colour, filled=True))
+            place(axes, view.support[c, 0], star, (0.9 * side, 0.9 * side), colour)
+    axes.set_aspect("equal")
+    axes.set_xlabel(f"first principal component ({100 * plane.share[0]:.0f} % of the variance)")
+    axes.set_ylabel(f"second ({100 * plane.share[1]:.0f} %)")
+    return figure
+
+
+def _colours(view: EpisodeView) -> list[str]:
+    return [SERIES[c % len(SERIES)] for c in range(len(view.names))]
+
+
+def _limits(axes: Axes, points: np.ndarray, margin: float) -> float:
+    """Show all points in a square frame and give its width; a frame around one point has the width 1."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    width = float((high - low).max()) or 1.0
+    axes.set_xlim(low[0] - margin * width, high[0] + margin * width)
+    axes.set_ylim(low[1] - margin * width, high[1] + margin * width)
+    return width * (1 + 2 * margin)
+
+
+def _frame(corner: tuple[float, float], side: float, colour: str = INK, filled: bool = False) -> Rectangle:
+    face = PAPER if filled else "none"
+    return Rectangle(corner, side, side, facecolor=face, alpha=0.95, edgecolor=colour, lw=1, zorder=2.9)
+
+
+def _beside(
+    axes: Axes, pixels: np.ndarray, star: np.ndarray, asked: np.ndarray, width: float, size: float, colour: str
+) -> None:
+    """A support of the class on the side of its star that looks away from the query."""
+    away = (star - asked) / max(float(np.linalg.norm(star - asked)), 1e-9)
+    where = star + 0.085 * width * away
+    place(axes, pixels, (float(where[0]), float(where[1])), (size * width, size * width), colour)

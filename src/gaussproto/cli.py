@@ -221,6 +221,23 @@ def evaluate(
     return _print_scores(target, config.data, result)
 
 
+@app.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="One or several run folders.")],
+    out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
+    evaluate: Annotated[
+        bool, typer.Option(help="Score finished runs that were not evaluated yet, as `gaussproto evaluate` does.")
+    ] = True,
+    data_root: DataRoot = None,
+) -> None:
+    """Write one self-contained HTML page about runs: scores, curves, mistakes, precisions, a map."""
+    from gaussproto.report.page import write_report
+
+    with console.progress_bars() as bars:
+        write_report(runs, out, evaluate=evaluate, data_root=data_root, progress=bars)
+    console.say(f"report: {out}")
+
+
 def _print_scores(target: str, data: str, result: Evaluation) -> None:
     ways = list(dict.fromkeys(score.way for score in result.scores))
     shots = list(dict.fromkeys(score.shot for score in result.scores))

@@ -115,7 +115,7 @@ def accuracy_over_episodes(
     earlier: Mapping[int, float] | None = None,
 ) -> Figure:
     """Accuracy in training; with `tested`, that of each shot on test classes, and earlier results to compare with."""
-    figure = new_figure(6.4, 3.8 if tested else 3.4)
+    figure = new_figure(6.4, 4.2 if tested else 3.4)
     axes = figure.subplots()
     for i, (label, curve) in enumerate(curves.items()):
         words = f"training, {curve.way}-way" if len(curves) == 1 else label
@@ -134,23 +134,17 @@ def accuracy_over_episodes(
             **look,
         )
         if earlier and shot in earlier:
-            axes.axhline(100 * earlier[shot], color=look["color"], lw=0.9, ls=":")
-            axes.annotate(
-                f"before the paper, {shot}-shot: {100 * earlier[shot]:.1f}",
-                (0.01, 100 * earlier[shot]),
-                xycoords=("axes fraction", "data"),
-                textcoords="offset points",
-                xytext=(0, 2),
-                fontsize=7.5,
-                color=SOFT,
-            )
+            label = f"{shot}-shot before the paper, {100 * earlier[shot]:.1f}"
+            axes.axhline(100 * earlier[shot], color=look["color"], lw=1.1, ls=":", label=label)
     if tested:
         lows = [100 * score.accuracy for point in tested for score in point.scores if score.way == way]
         late = np.concatenate([100 * curve.accuracy[len(curve.accuracy) // 4 :] for curve in curves.values()])
         axes.set_ylim(max(0.0, min(*lows, float(late.min()), 94.0) - 1.5), 100.4)
     axes.set_ylabel("accuracy, %")
     _episode_axis(axes)
-    if axes.get_legend_handles_labels()[0]:
+    if tested:
+        figure.legend(loc="outside upper left", ncols=2)
+    elif axes.get_legend_handles_labels()[0]:
         axes.legend(loc="lower right")
     return figure
 

@@ -29,8 +29,7 @@ def network_diagram(view: EpisodeView, outputs: Sequence[int], query: tuple[int,
             spine.set_visible(False)
     _images(panels["images"], view, query)
     _encoder(panels["encoder"], view, outputs)
-    draw_space(panels["plane"], view, query, pictures=0)
-    panels["plane"].set_aspect("auto")
+    draw_space(panels["plane"], view, query, pictures=False)
     for spine in panels["plane"].spines.values():
         spine.set(visible=True, color=RULE)
     _answer(panels["answer"], view, query)
@@ -61,6 +60,8 @@ def _encoder(axes: Axes, view: EpisodeView, outputs: Sequence[int]) -> None:
         box = FancyBboxPatch((0.12, low + 0.14 * step), 0.76, 0.72 * step, boxstyle="round,pad=0,rounding_size=0.03")
         box.set(facecolor="none", edgecolor=INK, lw=1)
         axes.add_patch(box)
+        if i:
+            axes.annotate("", (0.5, low + 0.86 * step), (0.5, low + 1.14 * step), arrowprops={"arrowstyle": "->", "color": SOFT})
         words = f"3×3 convolution, {channels}\nbatch norm, ReLU, pool"
         axes.text(0.5, low + step / 2, words, ha="center", va="center", fontsize=6.5, linespacing=1.3)
     D = view.x.shape[-1]
@@ -74,7 +75,7 @@ def _encoder(axes: Axes, view: EpisodeView, outputs: Sequence[int]) -> None:
 
 def _answer(axes: Axes, view: EpisodeView, query: tuple[int, int]) -> None:
     C = len(view.names)
-    axes.set(xlim=(-0.34, 1.3), ylim=(-1.55, C + 0.05))
+    axes.set(xlim=(-0.34, 1.42), ylim=(-1.55, C + 0.05))
     for c, share in enumerate(view.probabilities[query]):
         y = C - c - 0.5
         width, height = 0.26, 0.9

@@ -96,25 +96,25 @@ def describe(run: RunSource) -> str:
 
 def _diagram(runs: Mapping[str, RunSource], options: Options) -> Drawn:
     run = _only(runs)
-    view = view_episode(run.network, run.images, way=4, shot=3, query=1, seed=options.seed)
+    view = view_episode(run.network, run.images, way=4, shot=3, query=4, seed=options.seed)
     outputs = [block.conv.out_channels for block in run.network.encoder.blocks]  # type: ignore[union-attr]
     note = f"{describe(run)} An episode of {len(view.names)} classes drawn by seed {options.seed}. {space_note(view)}"
-    return Drawn(network_diagram(view, outputs), note)  # type: ignore[arg-type]
+    return Drawn(network_diagram(view, outputs, view.hardest), note)  # type: ignore[arg-type]
 
 
 def _space(runs: Mapping[str, RunSource], options: Options) -> Drawn:
     run = _only(runs)
-    view = view_episode(run.network, run.images, way=4, shot=5, query=1, seed=options.seed)
+    view = view_episode(run.network, run.images, way=4, shot=5, query=4, seed=options.seed)
     note = f"{describe(run)} {len(view.names)} classes drawn by seed {options.seed}. {space_note(view)}"
-    return Drawn(embedding_space(view), note)
+    return Drawn(embedding_space(view, view.hardest), note)
 
 
 def space_note(view: EpisodeView) -> str:
     """How to read the plane of an episode."""
     D = view.x.shape[-1]
     words = (
-        "Dots are supports, stars prototypes, the framed image the query; numbers at the dashed lines are its distances "
-        f"in all {D} dimensions, the nearest in bold."
+        f"Dots are supports, stars prototypes, the cross a query, the hardest of {view.d[..., 0].size}; numbers at the "
+        f"dashed lines are its distances in all {D} dimensions, the nearest in bold."
     )
     if view.s is None:
         return words + " A vanilla network: no precision, so no ellipses."
@@ -154,13 +154,15 @@ def _loss(runs: Mapping[str, RunSource], options: Options) -> Drawn:
     for run in runs.values():
         if not len(run.curve.episodes):
             raise InputError(f"{run.run.path} has no log of its training: train it again to get one")
-    which = "; ".join(
-        f"{label}: run {run.name} on {run.config.data.data}, {run.config.episode.way}-way, "
-        f"learning rate {'halved every ' + format(run.config.training.halve_every, ',') + ' episodes' if run.config.training.schedule == 'halving' else run.config.training.schedule}"
-        for label, run in runs.items()
-    )
-    note = f"Training loss under batch statistics, thin every ten episodes, thick their running mean. {which}."
+    which = "; ".join(f"{label}: {_training_words(run)}" if len(runs) > 1 else _training_words(run) for label, run in runs.items())
+    note = f"Training loss under batch statistics, thin every ten episodes, thick their running mean; {which}."
     return Drawn(loss_over_episodes({label: run.curve for label, run in runs.items()}), note)
+
+
+def _training_words(run: RunSource) -> str:
+    training = run.config.training
+    rate = f"halved every {training.halve_every:,} episodes" if training.schedule == "halving" else training.schedule
+    return f"run {run.name} on {run.config.data.data}, {run.config.episode.way}-way, learning rate {rate}"
 
 
 def _test_curve(runs: Mapping[str, RunSource], options: Options) -> Drawn:
@@ -202,7 +204,7 @@ def _map(pictures: bool) -> Callable[[Mapping[str, RunSource], Options], Drawn]:
 def map_note(view: EpisodeView, pictures: bool) -> str:
     """How to read a map of the embedding space."""
     C, Q = view.query.shape[:2]
-    marks = "stars are prototypes" if pictures else "framed images stand on the prototypes"
+    marks = "stars are prototypes" if pictures else "stars are prototypes, each with one of its supports in a frame"
     return f"{C} classes never seen in training, {Q} queries of each; {marks}, made of {view.support.shape[1]} supports."
 
 

@@ -42,16 +42,20 @@ def precision_histogram(precisions: Precisions, aligned: bool = True) -> Figure:
         _outline(panels[0], clean, edges, 0, "clean")
         _outline(panels[0], partly, edges, 1, f"{_share(precisions):.0f} % damaged")
         panels[0].set(title="aligned at the modes", xlabel="precision s − its mode", ylabel="share of the images, %")
-        panels[0].legend(loc="upper right")
+        _legend(panels[0])
     axes = panels[-1]
     edges = edges_of(precisions.clean, precisions.damaged)
     for i, (sample, words) in enumerate(((precisions.clean, "clean"), (precisions.damaged, "damaged"))):
         _outline(axes, sample, edges, i, f"{words}, mean {sample.mean():.3g}")
         axes.axvline(float(sample.mean()), color=SERIES[i], lw=1.2, ls=(0, (2, 2)))
     axes.set(title="as they are" if aligned else "", xlabel="precision s", ylabel="share of the images, %")
-    axes.set_ylim(top=1.3 * axes.get_ylim()[1])  # room for the legend
-    axes.legend(loc="upper right")
+    _legend(axes)
     return figure
+
+
+def _legend(axes: Axes) -> None:
+    axes.set_ylim(top=1.3 * axes.get_ylim()[1])  # room for the words
+    axes.legend(loc="upper right")
 
 
 def _outline(axes: Axes, sample: np.ndarray, edges: np.ndarray, i: int, label: str) -> None:

@@ -73,6 +73,13 @@ class EpisodeView:
         return np.asarray(e / e.sum(axis=-1, keepdims=True))
 
     @property
+    def hardest(self) -> tuple[int, int]:
+        """The query (class, number) for which the two nearest classes are least apart."""
+        near = np.sort(self.d, axis=-1)
+        at = np.unravel_index((near[..., 1] - near[..., 0]).argmin(), near.shape[:2])
+        return int(at[0]), int(at[1])
+
+    @property
     def plane(self) -> Plane:
         """The principal plane of all its embeddings."""
         return principal_plane(np.concatenate([self.x, self.x_query], axis=1).reshape(-1, self.x.shape[-1]))
@@ -173,11 +180,21 @@ def damage_sizes(side: int) -> tuple[int, ...]:
 def measure_precisions(
     network: GaussianPrototypicalNetwork,
     images: Tensor,
-    share: float = 0.5,
+    share: float = 0.15,
     seed: int = 0,
     progress: Progress = silent,
+    clean: np.ndarray | None = None,
 ) -> Precisions | None:
-    """The precisions of images (N, channels, H, W), clean and with a share of them damaged; None if there are none."""
+    """The precisions of images (N, channels, H, W), clean and with a share of them damaged; None if there are none.
+
+    Args:
+        network: whose precisions they are; each image is judged alone.
+        images: as they are, uint8.
+        share: of the images that are damaged.
+        seed: of the choice.
+        progress: called as they are embedded.
+        clean: their precisions, if they are known already.
+    """
     if network.config.covariance == "none":
         return None
     sizes = damage_sizes(images.shape[-1])
@@ -185,12 +202,15 @@ def measure_precisions(
     mixed, hit = damage(as_float(images), [(size, share / len(sizes)) for size in sizes], generator)
     if not bool((hit > 0).any()):  # a handful of images and bad luck
         mixed, hit = damage(as_float(images), [(sizes[-1], 1.0)])
-    _, clean = embed_all(network, images, progress)
-    _, partly = embed_all(network, mixed, lambda what, done, total: progress(f"{what} damaged images", done, total))
-    assert clean is not None
-    assert partly is not None
-    s = each_precision(partly.cpu())
-    return Precisions(each_precision(clean.cpu()), s, s[hit.numpy() > 0], sizes)
+    if clean is None:
+        _, s = embed_all(network, images, progress)
+        assert s is not None
+        clean = each_precision(s.cpu())
+    _, s = embed_all(network, mixed[hit > 0], lambda what, done, total: progress(f"{what} damaged images", done, total))
+    assert s is not None
+    partly = clean.copy()
+    partly[hit.numpy() > 0] = damaged = each_precision(s.cpu())
+    return Precisions(clean, partly, damaged, sizes)
 
 
 @dataclass(frozen=True)

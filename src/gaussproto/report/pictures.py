@@ -13,16 +13,16 @@ from PIL import Image
 
 from gaussproto.report.style import INK, RULE, new_figure, styled
 
-ENLARGED = 2  # pixels of a figure to a pixel of an image: what a viewer then smooths is already smooth
+SIDE = 56  # pixels of an image in a figure: twice the paper's 28, so that what a viewer smooths is already smooth
 
 
-def ink(pixels: np.ndarray, colour: str = INK, enlarge: int = ENLARGED) -> np.ndarray:
-    """An image (channels, H, W), uint8, as (H, W, 4): a grey one as ink on nothing, a colour one as it is."""
-    side = (pixels.shape[-1] * enlarge, pixels.shape[-2] * enlarge)
+def ink(pixels: np.ndarray, colour: str = INK, side: int = SIDE) -> np.ndarray:
+    """An image (channels, H, W), uint8, as (side, side, 4): a grey one as ink on nothing, a colour one as it is."""
+    size = (side, side)
     if len(pixels) == 3:
-        image = Image.fromarray(pixels.transpose(1, 2, 0)).resize(side, Image.Resampling.BICUBIC)
-        return np.dstack([np.asarray(image), np.full(side[::-1], 255, dtype=np.uint8)])
-    alpha = np.asarray(Image.fromarray(pixels[0]).resize(side, Image.Resampling.BICUBIC))
+        image = Image.fromarray(pixels.transpose(1, 2, 0)).resize(size, Image.Resampling.BICUBIC)
+        return np.dstack([np.asarray(image), np.full(size, 255, dtype=np.uint8)])
+    alpha = np.asarray(Image.fromarray(pixels[0]).resize(size, Image.Resampling.BICUBIC))
     solid = np.broadcast_to((255 * np.array(to_rgb(colour))).round().astype(np.uint8), (*alpha.shape, 3))
     return np.dstack([solid, alpha])
 
@@ -30,6 +30,7 @@ def ink(pixels: np.ndarray, colour: str = INK, enlarge: int = ENLARGED) -> np.nd
 def png_address(pixels: np.ndarray) -> str:
     """An image as an address that holds the picture itself; a grey one as ink on white paper."""
     image = Image.fromarray(255 - pixels[0] if len(pixels) == 1 else pixels.transpose(1, 2, 0))
+    image.thumbnail((64, 64))  # pixels; no page shows it larger
     buffer = io.BytesIO()
     image.save(buffer, format="png", optimize=True)
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
@@ -52,7 +53,7 @@ def rotations(pixels: np.ndarray) -> Figure:
     """An image (channels, H, W), uint8, and its three rotations."""
     figure = new_figure(5.2, 1.6)
     for turn, axes in enumerate(figure.subplots(1, 4)):
-        axes.imshow(ink(np.rot90(pixels, turn, axes=(-2, -1)), enlarge=4), interpolation="none")
+        axes.imshow(ink(np.ascontiguousarray(np.rot90(pixels, turn, axes=(-2, -1))), side=2 * SIDE), interpolation="none")
         axes.set_title(f"turned by {90 * turn}°" if turn else "the character", fontweight="normal", loc="center")
         axes.set(xticks=[], yticks=[])
         axes.grid(False)

@@ -49,7 +49,10 @@ _RULES: dict[str, Any] = {
     "ytick.color": SOFT,
     "xtick.labelsize": 8,
     "ytick.labelsize": 8,
-    "legend.frameon": False,
+    "legend.frameon": True,  # what lies behind must not cross the words
+    "legend.framealpha": 0.85,
+    "legend.facecolor": PAPER,
+    "legend.edgecolor": "none",
     "legend.fontsize": 8.5,
     "legend.handlelength": 2.6,
     "lines.linewidth": 1.6,
@@ -60,6 +63,8 @@ _RULES: dict[str, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "gaussproto",
     "image.composite_image": False,
+    "figure.constrained_layout.w_pad": 0.08,
+    "figure.constrained_layout.h_pad": 0.08,
 }
 
 
@@ -111,7 +116,7 @@ def render(figure: Figure, form: Literal["svg", "png"], title: str = "", transpa
         figure.savefig(buffer, format="png", dpi=DOTS_PER_INCH, facecolor=face, metadata={"Software": None})
         return buffer.getvalue()
     FigureCanvasSVG(figure)
-    metadata = {"Date": None, "Creator": "gaussproto", "Title": title or None}
+    metadata = {"Date": None, "Creator": "gaussproto", "Title": title or "gaussproto"}
     figure.savefig(buffer, format="svg", facecolor=face, metadata=metadata)
     text = buffer.getvalue().decode()
     return text.replace("'DejaVu Sans'", "'DejaVu Sans', Verdana, sans-serif").encode()

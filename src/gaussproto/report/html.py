@@ -24,7 +24,7 @@ class Html(str):
     __slots__ = ()
 
 
-def tag(name: str, *children: str, **attributes: str) -> Html:
+def tag(name: str, /, *children: str, **attributes: str) -> Html:
     """An element; `class_` and the like lose their underscore.
 
     >>> tag("p", "a < b & ", tag("b", "c"), class_="note")

@@ -66,9 +66,14 @@ class RunSource:
             raise InputError(f"there is no run folder {run.path}")
         if not run.config.exists():
             raise InputError(f"{run.path} is not a run folder: it has no config.json")
-        self.run, self.data_root, self.progress = run, data_root, progress
+        self.run, self.data_root = run, data_root
+        self._progress = progress
         self.loaded: dict[DataConfig, LabelledImages] = {} if loaded is None else loaded
         self.name = run.path.resolve().name
+
+    def progress(self, what: str, done: int, total: int | None) -> None:
+        """Report progress under the run's own name."""
+        self._progress(f"{self.name}: {what}", done, total)
 
     @cached_property
     def config(self) -> RunConfig:

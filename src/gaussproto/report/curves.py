@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -14,7 +16,7 @@ from gaussproto.evaluation.protocol import Score
 from gaussproto.report.style import INK, LINES, MARKERS, SERIES, SOFT, new_figure, styled
 
 EARLIER = {1: 0.960, 5: 0.989}  # 20-way, by shot: prototypical networks, the best before the paper
-WINDOWS = 60  # a smoothed line averages about this share of the training
+WINDOWS = 30  # a smoothed line averages about one in so many of the log's lines
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,9 @@ def accuracy_over_shots(series: Mapping[str, Sequence[Score]], way: int) -> Figu
     """Accuracy over k with its 95 % band; below, for several, how far each is from the first."""
     several = len(series) > 1
     figure = new_figure(6.4, 4.6 if several else 3.2)
-    axes = figure.subplots(2 if several else 1, 1, sharex=True, squeeze=False, height_ratios=[3, 2][: several + 1])[:, 0]
+    axes = figure.subplots(2 if several else 1, 1, sharex=True, squeeze=False, height_ratios=[3, 2][: several + 1])[
+        :, 0
+    ]
     first: dict[int, float] = {}
     for i, (label, scores) in enumerate(series.items()):
         points = sorted((score for score in scores if score.way == way), key=lambda score: score.shot)
@@ -82,7 +86,7 @@ def accuracy_over_shots(series: Mapping[str, Sequence[Score]], way: int) -> Figu
 
 @styled
 def loss_over_episodes(curves: Mapping[str, TrainingCurve]) -> Figure:
-    """The loss of one or several trainings; damaged stages in another colour, halvings of the learning rate as lines."""
+    """The loss of one or several trainings; damaged stages in another colour, a line where the learning rate halved."""
     figure = new_figure(6.4, 3.4)
     axes = figure.subplots()
     for i, (label, curve) in enumerate(curves.items()):
@@ -96,8 +100,8 @@ def loss_over_episodes(curves: Mapping[str, TrainingCurve]) -> Figure:
             _smoothed(axes, curve.episodes[part], curve.loss[part], j, words if show else None)
             named.add(words)
     for n, episode in enumerate(sorted({episode for curve in curves.values() for episode in curve.halvings})):
-        label = "learning rate halved" if n == 0 else None
-        axes.axvline(episode, color=SOFT, lw=0.9, ls=(0, (2, 2)), label=label, zorder=1)
+        once = "learning rate halved" if n == 0 else None
+        axes.axvline(episode, color=SOFT, lw=0.9, ls=(0, (2, 2)), label=once, zorder=1)
     axes.set_yscale("log")
     _plain_log_ticks(axes)
     axes.set_ylabel("loss, nats to a query")
@@ -165,7 +169,7 @@ def precision_over_episodes(curve: TrainingCurve) -> Figure:
     return figure
 
 
-def _look(i: int) -> dict[str, object]:
+def _look(i: int) -> dict[str, Any]:
     return {
         "color": SERIES[i % len(SERIES)],
         "linestyle": LINES[i % len(LINES)],
@@ -184,7 +188,7 @@ def _smoothed(axes: Axes, episodes: np.ndarray, values: np.ndarray, i: int, labe
 def _stretches(flags: np.ndarray) -> Iterator[tuple[bool, slice]]:
     """Runs of equal flags; each begins at the last entry of the one before, so that lines meet."""
     edges = [0, *(np.flatnonzero(np.diff(flags.astype(int))) + 1).tolist(), len(flags)]
-    for start, stop in zip(edges[:-1], edges[1:], strict=True):
+    for start, stop in pairwise(edges):
         if stop > start:
             yield bool(flags[start]), slice(max(0, start - 1), stop)
 

@@ -34,7 +34,9 @@ def network_diagram(view: EpisodeView, outputs: Sequence[int], query: tuple[int,
         spine.set(visible=True, color=RULE)
     _answer(panels["answer"], view, query)
     for left in (0.2, 0.35, 0.757):
-        arrow = FancyArrowPatch((left, 0.46), (left + 0.03, 0.46), arrowstyle="-|>", mutation_scale=14, color=SOFT, lw=1.5)
+        arrow = FancyArrowPatch(
+            (left, 0.46), (left + 0.03, 0.46), arrowstyle="-|>", mutation_scale=14, color=SOFT, lw=1.5
+        )
         arrow.set_transform(figure.transFigure)
         figure.add_artist(arrow)
     return figure
@@ -61,14 +63,16 @@ def _encoder(axes: Axes, view: EpisodeView, outputs: Sequence[int]) -> None:
         box.set(facecolor="none", edgecolor=INK, lw=1)
         axes.add_patch(box)
         if i:
-            axes.annotate("", (0.5, low + 0.86 * step), (0.5, low + 1.14 * step), arrowprops={"arrowstyle": "->", "color": SOFT})
-        words = f"3×3 convolution, {channels}\nbatch norm, ReLU, pool"
+            axes.annotate(
+                "", (0.5, low + 0.86 * step), (0.5, low + 1.14 * step), arrowprops={"arrowstyle": "->", "color": SOFT}
+            )
+        words = f"3x3 convolution, {channels}\nbatch norm, ReLU, pool"
         axes.text(0.5, low + step / 2, words, ha="center", va="center", fontsize=6.5, linespacing=1.3)
     D = view.x.shape[-1]
     gives = [f"embedding x, {D} numbers"]
     if view.s is not None:
         E = view.s.shape[-1] if view.s.ndim == 3 else D
-        kind = f"{D} × {D} matrix" if view.s.ndim == 4 else "one number" if E == 1 else f"{E} numbers"
+        kind = f"{D} x {D} matrix" if view.s.ndim == 4 else "one number" if E == 1 else f"{E} numbers"
         gives.append(f"precision s, {kind}")
     axes.text(0.5, 0.17, "\n".join(gives), ha="center", va="center", fontsize=8, linespacing=1.6)
 

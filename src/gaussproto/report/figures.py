@@ -99,7 +99,7 @@ def _diagram(runs: Mapping[str, RunSource], options: Options) -> Drawn:
     view = view_episode(run.network, run.images, way=4, shot=3, query=4, seed=options.seed)
     outputs = [block.conv.out_channels for block in run.network.encoder.blocks]  # type: ignore[union-attr]
     note = f"{describe(run)} An episode of {len(view.names)} classes drawn by seed {options.seed}. {space_note(view)}"
-    return Drawn(network_diagram(view, outputs, view.hardest), note)  # type: ignore[arg-type]
+    return Drawn(network_diagram(view, outputs, view.hardest), note)
 
 
 def _space(runs: Mapping[str, RunSource], options: Options) -> Drawn:
@@ -138,10 +138,7 @@ def _shots(runs: Mapping[str, RunSource], options: Options) -> Drawn:
     data = {(e.data, e.classes) for e in scored.values()}
     if len(data) > 1:
         raise InputError("the runs were scored on different test classes, so their accuracies cannot be compared")
-    which = "; ".join(
-        f"{label}: run {runs[label].name}, {'last checkpoint' if e.checkpoint == 'last' else 'mean of the best in training'}"
-        for label, e in scored.items()
-    )
+    which = "; ".join(f"{label}: run {runs[label].name}, {e.checkpoint_words}" for label, e in scored.items())
     ((name, classes),) = data
     note = (
         f"{options.way}-way on {classes:,} test classes of {name}, {options.norm} statistics. Bands are 95 % intervals "
@@ -154,7 +151,9 @@ def _loss(runs: Mapping[str, RunSource], options: Options) -> Drawn:
     for run in runs.values():
         if not len(run.curve.episodes):
             raise InputError(f"{run.run.path} has no log of its training: train it again to get one")
-    which = "; ".join(f"{label}: {_training_words(run)}" if len(runs) > 1 else _training_words(run) for label, run in runs.items())
+    which = "; ".join(
+        f"{label}: {_training_words(run)}" if len(runs) > 1 else _training_words(run) for label, run in runs.items()
+    )
     note = f"Training loss under batch statistics, thin every ten episodes, thick their running mean; {which}."
     return Drawn(loss_over_episodes({label: run.curve for label, run in runs.items()}), note)
 
@@ -169,7 +168,9 @@ def _test_curve(runs: Mapping[str, RunSource], options: Options) -> Drawn:
     run = _only(runs)
     if not run.tested:
         raise InputError(f"{run.run.path} has no test scores along its training (no curve in its metrics.json)")
-    figure = accuracy_over_episodes({run.name: run.curve}, run.tested, options.way, EARLIER if options.way == 20 else None)
+    figure = accuracy_over_episodes(
+        {run.name: run.curve}, run.tested, options.way, EARLIER if options.way == 20 else None
+    )
     norm = next((point["norm"] for point in run.metrics["curve"] if "norm" in point), "running")
     note = (
         f"Run {run.name} on {run.config.data.data}; test under {norm} statistics with 95 % intervals, training under "
@@ -205,7 +206,9 @@ def map_note(view: EpisodeView, pictures: bool) -> str:
     """How to read a map of the embedding space."""
     C, Q = view.query.shape[:2]
     marks = "stars are prototypes" if pictures else "stars are prototypes, each with one of its supports in a frame"
-    return f"{C} classes never seen in training, {Q} queries of each; {marks}, made of {view.support.shape[1]} supports."
+    return (
+        f"{C} classes never seen in training, {Q} queries of each; {marks}, made of {view.support.shape[1]} supports."
+    )
 
 
 ONE = range(1, 2)

@@ -41,7 +41,7 @@ def precision_histogram(precisions: Precisions, aligned: bool = True) -> Figure:
         edges = edges_of(clean, partly)
         _outline(panels[0], clean, edges, 0, "clean")
         _outline(panels[0], partly, edges, 1, f"{_share(precisions):.0f} % damaged")
-        panels[0].set(title="aligned at the modes", xlabel="precision s − its mode", ylabel="share of the images, %")
+        panels[0].set(title="aligned at the modes", xlabel="precision s from its mode", ylabel="share of the images, %")
         _legend(panels[0])
     axes = panels[-1]
     edges = edges_of(precisions.clean, precisions.damaged)

@@ -46,7 +46,11 @@ def table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], numb
     top = tag("tr", *(tag("th", cell, scope="col") for cell in head))
     body = (tag("tr", tag("th", row[0], scope="row"), *(tag("td", cell) for cell in row[1:])) for row in rows)
     content = tag(
-        "table", tag("caption", caption), tag("thead", top), tag("tbody", *body), class_="numbers" if numbers else "words"
+        "table",
+        tag("caption", caption),
+        tag("thead", top),
+        tag("tbody", *body),
+        class_="numbers" if numbers else "words",
     )
     return tag("div", content, class_="scroll")
 
@@ -121,7 +125,8 @@ table{{border-collapse:collapse;font-size:.88rem;font-variant-numeric:tabular-nu
 caption{{text-align:left;padding:.2rem 0}}
 th,td{{padding:.22rem .7rem;border-bottom:1px solid var(--rule);text-align:left;vertical-align:top}}
 thead th{{border-bottom:1.5px solid var(--soft)}}
-tbody th{{font-weight:600;padding-left:0}}
+th:first-child{{padding-left:0}}
+.numbers tbody th,.line{{white-space:nowrap}}
 .numbers td,.numbers thead th:not(:first-child){{text-align:right;white-space:nowrap}}
 .grid{{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,25rem),1fr));gap:1rem 2rem;align-items:start}}
 .settings{{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,15rem),1fr));gap:0 2rem}}

@@ -168,7 +168,7 @@ class Precisions:
         way = "lowers" if damaged < clean else "raises"
         return (
             f"Damage {way} the precision: its mean is {clean:.3g} on clean and {damaged:.3g} on damaged images, and a "
-            f"clean image has the higher one in {100 * self.clean_is_higher:.0f} % of pairs."
+            f"clean image has the higher one in {100 * self.clean_is_higher:.1f} % of pairs."
         )
 
 
@@ -265,9 +265,7 @@ def confusions(
     result = []
     for a, b in ranked[:pairs]:
         there, back = found.get((a, b), []), found.get((b, a), [])
-        result.append(
-            ConfusedPair((a, b), (len(there), len(back)), (asked[a], asked[b]), (tuple(there), tuple(back)))
-        )
+        result.append(ConfusedPair((a, b), (len(there), len(back)), (asked[a], asked[b]), (tuple(there), tuple(back))))
     return Confusions(images.way, shot, float((~wrong).float().mean()), tuple(result))
 
 

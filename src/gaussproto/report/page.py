@@ -12,7 +12,7 @@ from gaussproto.errors import InputError
 from gaussproto.files import write_then_rename
 from gaussproto.report.curves import accuracy_over_shots, loss_over_episodes
 from gaussproto.report.html import Html, drawing, join, page, table, tag
-from gaussproto.report.sections import run_section, score_words
+from gaussproto.report.sections import run_section, score_words, setting_words
 from gaussproto.report.source import RunSource, Scored, open_runs
 
 MOST_LINES = 6  # a chart with more cannot be read
@@ -57,7 +57,11 @@ def report_page(runs: Sequence[RunSource]) -> Html:
     several = len(runs) > 1
     parts = [
         tag("h1", f"gaussproto: {title}"),
-        tag("p", f"Few-shot classification of classes never seen in training. gaussproto {gaussproto.__version__}.", class_="soft"),
+        tag(
+            "p",
+            f"Few-shot classification of classes never seen in training. gaussproto {gaussproto.__version__}.",
+            class_="soft",
+        ),
         *([tag("nav", tag("ul", *links), aria_label="Runs"), _comparison(runs)] if several else []),
         *(run_section(run, f"run{i}") for i, run in enumerate(runs)),
     ]
@@ -118,9 +122,11 @@ def _score_table(runs: Sequence[RunSource]) -> Html:
     for run in runs:
         for scored in run.scored:
             words = f"{scored.data}, {scored.norm}, {scored.checkpoint}"
-            rows.append([run.name, words, *(score_words(scored.score(*column)) for column in columns)])
+            rows.append(
+                [run.name, words, *(score_words(scored.score(*column), spread_too=False) for column in columns)]
+            )
         if not run.scored:
-            rows.append([run.name, "not evaluated yet", *("–" for _ in columns)])
+            rows.append([run.name, "not evaluated yet", *("" for _ in columns)])
     head = ["run", "data, statistics, checkpoint", *(f"{way}-way {shot}-shot" for way, shot in columns)]
     caption = "Accuracy in % ± the 95 % interval; compare only rows of the same data, statistics and checkpoint"
     return table(caption, head, rows)
@@ -133,9 +139,11 @@ def _difference_table(runs: Sequence[RunSource]) -> Html:
         for name in trees[0][section]:
             values = [tree[section].get(name) for tree in trees]
             if name == "stages":
-                values = [f"{sum(stage['episodes'] for stage in stages):,} episodes in {len(stages)}" for stages in values]
+                values = [
+                    f"{sum(stage['episodes'] for stage in stages):,} episodes in {len(stages)}" for stages in values
+                ]
             if any(value != values[0] for value in values):
-                rows.append([name, *("default" if value is None else str(value) for value in values)])
+                rows.append([name, *map(setting_words, values)])
     rows.append(["parameters", *(f"{sum(p.numel() for p in run.network.parameters()):,}" for run in runs)])
     rows.append(["training, s", *(f"{run.checkpoint.position.seconds:,.0f}" for run in runs)])
     return join([table("Settings in which they differ, size and time", ["", *(run.name for run in runs)], rows)])

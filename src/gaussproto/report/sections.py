@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 
 import numpy as np
@@ -71,12 +71,21 @@ def missing(words: str, command: str = "") -> Html:
     return tag("p", words, *([" ", tag("code", command)] if command else []), class_="missing")
 
 
-def score_words(score: Score | None) -> str:
+def score_words(score: Score | None, spread_too: bool = True) -> str:
     """An accuracy in % with its interval and, over several checkpoints, their standard deviation."""
     if score is None:
-        return "–"
-    spread = "" if score.std is None else f" (std {100 * score.std:.2f})"
+        return ""
+    spread = "" if score.std is None or not spread_too else f" (std {100 * score.std:.2f})"
     return f"{100 * score.accuracy:.2f} ± {100 * score.interval:.2f}{spread}"
+
+
+def setting_words(value: object) -> str:
+    """A setting as a person says it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return "default" if value is None else str(value)
 
 
 def _or_why_not(section: Callable[[], Html]) -> Html:
@@ -94,7 +103,9 @@ def _status(run: RunSource) -> Html:
     parameters = sum(parameter.numel() for parameter in run.network.parameters())
     lines = [tag("p", words + f"{parameters:,} parameters. Folder: ", tag("code", str(run.run.path)))]
     if not run.finished:
-        lines.append(missing(f"Not finished: {done:,} of {total:,} episodes. What follows is as of the last checkpoint."))
+        lines.append(
+            missing(f"Not finished: {done:,} of {total:,} episodes. What follows is as of the last checkpoint.")
+        )
     return join(lines)
 
 
@@ -172,7 +183,10 @@ def _precision(run: RunSource, sample: Sample, key: str) -> Html:
         drawing(precision_histogram(found, aligned=False), alt, note, f"{key}-histogram"),
     ]
     if not found.dead and count:
-        parts += [tag("p", "The lowest precision: these count least as examples."), _strip(sample, order[:count], clean)]
+        parts += [
+            tag("p", "The lowest precision: these count least as examples."),
+            _strip(sample, order[:count], clean),
+        ]
         parts += [tag("p", "The highest: these count most."), _strip(sample, order[::-1][:count], clean)]
     return join(parts)
 
@@ -181,8 +195,8 @@ def _strip(sample: Sample, chosen: np.ndarray, precision: np.ndarray) -> Html:
     thumbs = []
     for i in chosen.tolist():
         name = sample.images.classes[int(sample.images.labels[i])]
-        alt = f"{name}, precision {precision[i]:.3g}"
-        thumbs.append(picture(sample.images.images[i].numpy(), alt, f"{precision[i]:.3g}"))
+        alt = f"{name}, precision {precision[i]:#.3g}"
+        thumbs.append(picture(sample.images.images[i].numpy(), alt, f"{precision[i]:#.3g}"))
     return tag("div", *thumbs, class_="thumbs")
 
 
@@ -203,17 +217,21 @@ def _confusion(run: RunSource, sample: Sample) -> Html:
         for c, name in zip(pair.classes, names, strict=True):
             start = int(sample.images.starts[c])
             shown = range(start, start + min(3, int(sample.images.counts[c])))
-            row.append(join(picture(sample.images.images[i].numpy(), name) for i in shown))
+            row.append(_in_line(picture(sample.images.images[i].numpy(), name) for i in shown))
         wrong = [
             picture(sample.images.images[i].numpy(), f"a drawing of {names[side]}, taken for {names[1 - side]}")
             for side in (0, 1)
             for i in pair.examples[side][:2]
         ]
-        row.append(join(wrong))
+        row.append(_in_line(wrong))
         row.append(f"{pair.mistaken[0]} of {pair.asked[0]}, {pair.mistaken[1]} of {pair.asked[1]}")
         rows.append(row)
     head = ["classes", "the first", "the second", "mistaken", "first for second, second for first"]
     return join([tag("p", words), table("The pairs with the most mistakes", head, rows, numbers=False)])
+
+
+def _in_line(images: Iterable[Html]) -> Html:
+    return tag("span", *images, class_="line")
 
 
 def _map(run: RunSource, key: str) -> Html:
@@ -235,6 +253,6 @@ def _settings(run: RunSource) -> Html:
                     words = f"{stage['episodes']:,} episodes" + (f"; damage {damage}" if damage else "")
                     rows.append([f"stage {n}", words + (f"; {stage['transform']}" if stage["transform"] else "")])
             elif value is not None:
-                rows.append([name, {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)])
+                rows.append([name, setting_words(value)])
         tables.append(table(section, ["setting", "value"], rows, numbers=False))
     return tag("div", *tables, class_="settings")

@@ -41,8 +41,12 @@ class Scored:
     @property
     def words(self) -> str:
         """How it was measured."""
-        which = "last checkpoint" if self.checkpoint == "last" else "mean of the checkpoints best in training"
-        return f"{self.data}, {self.norm} statistics, {which}, {self.classes:,} test classes"
+        return f"{self.data}, {self.norm} statistics, {self.checkpoint_words}, {self.classes:,} test classes"
+
+    @property
+    def checkpoint_words(self) -> str:
+        """Which weights were scored."""
+        return "last checkpoint" if self.checkpoint == "last" else "mean of the checkpoints best in training"
 
 
 class RunSource:
@@ -152,7 +156,8 @@ class RunSource:
         """Every evaluation that was made of it."""
         found = self.metrics.get("evaluation", {}).values()
         return [
-            Scored(e["data"], e["norm"], e["checkpoint"], e["classes"], e["rounds"], _scores(e["scores"])) for e in found
+            Scored(e["data"], e["norm"], e["checkpoint"], e["classes"], e["rounds"], _scores(e["scores"]))
+            for e in found
         ]
 
     def scores(self, way: int, norm: Norm = "running") -> Scored:

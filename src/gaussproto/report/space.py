@@ -78,7 +78,17 @@ def draw_space(axes: Axes, view: EpisodeView, query: tuple[int, int], pictures: 
             middle = star + 0.07 * width * np.array([-gap[1], gap[0]]) / max(length, 1e-9)
         weight = "bold" if c == view.d[query].argmin() else "normal"
         words = f"{view.d[(*query, c)]:.2f}"
-        axes.text(*middle, words, ha="center", va="center", fontsize=8, weight=weight, path_effects=HALO, zorder=8)
+        axes.text(
+            float(middle[0]),
+            float(middle[1]),
+            words,
+            ha="center",
+            va="center",
+            fontsize=8,
+            weight=weight,
+            path_effects=HALO,
+            zorder=8,
+        )
     axes.set_aspect("equal")
 
 
@@ -96,8 +106,8 @@ def embedding_map(view: EpisodeView, pictures: bool) -> Figure:
                 place(axes, pixels, (float(dot[0]), float(dot[1])), (0.042 * width, 0.042 * width), colour)
             axes.plot(*stars[c : c + 1].T, color=colour, **STAR)  # type: ignore[arg-type]
         else:
-            hollow = {"markerfacecolor": "none"} if c // len(SERIES) else {}
-            axes.plot(*dots[c].T, MARKERS[c % len(MARKERS)], color=colour, ms=4, alpha=0.8, **hollow)
+            face = "none" if c // len(SERIES) else colour
+            axes.plot(*dots[c].T, MARKERS[c % len(MARKERS)], color=colour, ms=4, alpha=0.8, markerfacecolor=face)
     if not pictures:
         for c, colour in enumerate(_colours(view)):
             axes.plot(*stars[c : c + 1].T, color=colour, **STAR)  # type: ignore[arg-type]

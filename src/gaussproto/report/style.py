@@ -75,7 +75,7 @@ def styled(draw: Callable[P, T]) -> Callable[P, T]:
     def inside(*args: P.args, **kwargs: P.kwargs) -> T:
         with mpl.rc_context():
             mpl.rcdefaults()
-            mpl.rcParams.update(_RULES)
+            mpl.rcParams.update(_RULES)  # type: ignore[arg-type]
             return draw(*args, **kwargs)
 
     return inside
@@ -127,7 +127,7 @@ def save_figure(figure: Figure, folder: Path, name: str, title: str = "") -> lis
     paths = []
     for form in ("svg", "png"):
         path = folder / f"{name}.{form}"
-        content = render(figure, form, title)  # type: ignore[arg-type]
+        content = render(figure, form, title)
         with write_then_rename(path) as temporary:
             temporary.write_bytes(content)
         paths.append(path)

@@ -45,14 +45,10 @@ def table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], numb
     """A table whose first column and first row are headers; with `numbers`, the others stand to the right."""
     top = tag("tr", *(tag("th", cell, scope="col") for cell in head))
     body = (tag("tr", tag("th", row[0], scope="row"), *(tag("td", cell) for cell in row[1:])) for row in rows)
-    content = tag(
-        "table",
-        tag("caption", caption),
-        tag("thead", top),
-        tag("tbody", *body),
-        class_="numbers" if numbers else "words",
-    )
-    return tag("div", content, class_="scroll")
+    look = "numbers" if numbers else "words"
+    content = tag("table", tag("thead", top), tag("tbody", *body), class_=look, aria_label=caption)
+    # Outside the table the words keep to the screen where the table is wider than it.
+    return join([tag("p", caption, class_="soft caption"), tag("div", content, class_="scroll")])
 
 
 def drawing(figure: Figure, alt: str, note: str, key: str, on_paper: bool = False) -> Html:
@@ -118,11 +114,11 @@ p{{max-width:46rem;margin:.4rem 0}}
 a{{color:var(--s0)}}
 nav ul{{padding-left:1.2rem}}
 code{{font-size:.92em;background:var(--tint);padding:.1em .3em;border-radius:3px;overflow-wrap:anywhere}}
-.soft,figcaption,caption{{color:var(--soft);font-size:.86rem}}
+.soft,figcaption{{color:var(--soft);font-size:.86rem}}
 .missing{{border-left:3px solid var(--s1);padding-left:.7rem}}
 .scroll{{overflow-x:auto;max-width:100%;margin:.6rem 0}}
 table{{border-collapse:collapse;font-size:.88rem;font-variant-numeric:tabular-nums}}
-caption{{text-align:left;padding:.2rem 0}}
+.caption{{margin:1rem 0 -.4rem}}
 th,td{{padding:.22rem .7rem;border-bottom:1px solid var(--rule);text-align:left;vertical-align:top}}
 thead th{{border-bottom:1.5px solid var(--soft)}}
 th:first-child{{padding-left:0}}

@@ -53,9 +53,7 @@ def rotations(pixels: np.ndarray) -> Figure:
     """An image (channels, H, W), uint8, and its three rotations."""
     figure = new_figure(5.2, 1.6)
     for turn, axes in enumerate(figure.subplots(1, 4)):
-        axes.imshow(
-            ink(np.ascontiguousarray(np.rot90(pixels, turn, axes=(-2, -1))), side=2 * SIDE), interpolation="none"
-        )
+        axes.imshow(np.rot90(ink(pixels, side=2 * SIDE), turn), interpolation="none")
         axes.set_title(f"turned by {90 * turn}°" if turn else "the character", fontweight="normal", loc="center")
         axes.set(xticks=[], yticks=[])
         axes.grid(False)

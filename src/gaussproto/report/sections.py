@@ -130,7 +130,7 @@ def _scores(run: RunSource, key: str) -> Html:
                 )
                 for way in ways[-1:]
             ]
-        parts.append(tag("div", content, *charts, class_="grid"))
+        parts.append(tag("div", tag("div", content), *charts, class_="grid"))
     note = "± is the 95 % interval over characters; each class is scored in random groups of so many classes."
     return join([*parts, tag("p", note, class_="soft")])
 
@@ -226,7 +226,7 @@ def _confusion(run: RunSource, sample: Sample) -> Html:
         row.append(_in_line(wrong))
         row.append(f"{pair.mistaken[0]} of {pair.asked[0]}, {pair.mistaken[1]} of {pair.asked[1]}")
         rows.append(row)
-    head = ["classes", "the first", "the second", "mistaken", "first for second, second for first"]
+    head = ["classes", "the first", "the second", "mistaken", "how many, each way"]
     return join([tag("p", words), table("The pairs with the most mistakes", head, rows, numbers=False)])
 
 
@@ -254,5 +254,5 @@ def _settings(run: RunSource) -> Html:
                     rows.append([f"stage {n}", words + (f"; {stage['transform']}" if stage["transform"] else "")])
             elif value is not None:
                 rows.append([name, setting_words(value)])
-        tables.append(table(section, ["setting", "value"], rows, numbers=False))
+        tables.append(tag("div", table(section, ["setting", "value"], rows, numbers=False)))
     return tag("div", *tables, class_="settings")

@@ -110,6 +110,10 @@ def add_note(figure: Figure, note: str) -> None:
 def render(figure: Figure, form: Literal["svg", "png"], title: str = "", transparent: bool = False) -> bytes:
     """The bytes of a picture; twice the same for the same figure."""
     buffer = io.BytesIO()
+    if figure.get_layout_engine() is not None:  # each drawing would move the axes a little: settle them once
+        FigureCanvasAgg(figure)
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
     face = "none" if transparent else PAPER
     if form == "png":
         FigureCanvasAgg(figure)

@@ -37,7 +37,13 @@ def runs(tmp_path_factory, characters) -> dict[str, RunFolder]:
 def evaluation(norm: str = "running", data: str = "strokes", classes: int = 30, offset: float = 0.0) -> dict:
     """What `gaussproto evaluate` leaves in metrics.json."""
     scores = [
-        {"way": way, "shot": shot, "accuracy": 0.6171 + shot / 100 - way / 999 + offset, "interval": 0.0123, "std": None}
+        {
+            "way": way,
+            "shot": shot,
+            "accuracy": 0.6171 + shot / 100 - way / 999 + offset,
+            "interval": 0.0123,
+            "std": None,
+        }
         for way in (5, 20)
         for shot in range(1, 6)
     ]

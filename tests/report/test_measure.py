@@ -26,7 +26,9 @@ def network(covariance="radius", weighting="prototype_and_distance"):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         config = NetworkConfig(filters=(6, 6, 6), embedding_dim=6, covariance=covariance, weighting=weighting)
-        return GaussianPrototypicalNetwork(config.model_copy(update={"precision_relu": False, "transform": "exp"})).eval()
+        return GaussianPrototypicalNetwork(
+            config.model_copy(update={"precision_relu": False, "transform": "exp"})
+        ).eval()
 
 
 def test_the_plane_of_points_in_a_plane_keeps_distances():

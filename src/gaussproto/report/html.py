@@ -134,7 +134,12 @@ figure{{margin:.6rem 0}}
 .thumb figcaption{{font-size:.75rem;line-height:1.25;overflow-wrap:anywhere}}
 img{{width:3.5rem;height:3.5rem;background:#fff;border:1px solid var(--rule);border-radius:3px;margin:0 2px 2px 0}}
 td img{{width:2.6rem;height:2.6rem}}
-@media print{{body{{max-width:none;padding:0;font-size:11pt}}nav{{display:none}}
-figure,tr,.thumb{{break-inside:avoid}}h2,h3{{break-after:avoid}}h2.run{{break-before:page}}
+@media print{{body{{max-width:none;padding:0;font-size:10pt}}nav{{display:none}}
+.grid{{grid-template-columns:1fr 1fr}}.settings{{grid-template-columns:repeat(4,1fr);gap:0 1rem}}
+.scroll{{overflow:visible}}
+table{{font-size:7.5pt}}th,td{{padding:.12rem .3rem}}.numbers tbody th{{white-space:normal}}
+td img{{width:1.7rem;height:1.7rem}}
+.settings table{{font-size:6.5pt}}.paper svg,.chart svg{{max-width:30rem}}
+figure,tr,.thumbs{{break-inside:avoid}}h2,h3,.leads{{break-after:avoid}}h2.run{{break-before:page}}
 img{{print-color-adjust:exact;-webkit-print-color-adjust:exact}}}}
 """

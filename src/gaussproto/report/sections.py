@@ -184,10 +184,13 @@ def _precision(run: RunSource, sample: Sample, key: str) -> Html:
     ]
     if not found.dead and count:
         parts += [
-            tag("p", "The lowest precision: these count least as examples."),
+            tag("p", "The lowest precision: these count least as examples.", class_="leads"),
             _strip(sample, order[:count], clean),
         ]
-        parts += [tag("p", "The highest: these count most."), _strip(sample, order[::-1][:count], clean)]
+        parts += [
+            tag("p", "The highest: these count most.", class_="leads"),
+            _strip(sample, order[::-1][:count], clean),
+        ]
     return join(parts)
 
 

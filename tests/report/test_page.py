@@ -15,6 +15,7 @@ from gaussproto.report.page import report_page, write_report
 from gaussproto.report.source import RunSource, open_runs
 from gaussproto.training.run_folder import RunFolder
 from gaussproto.training.train import train
+from tests.conftest import uneven
 from tests.report.conftest import evaluation, read, tiny
 
 VOID = {"img", "meta"}
@@ -162,6 +163,21 @@ def test_a_folder_of_colour_images_is_evaluated_first(characters, tmp_path):
     assert "<b>" not in page
     scores = next(iter(read(tmp_path / "run" / "metrics.json")["evaluation"].values()))["scores"]
     assert all(f"{100 * score['accuracy']:.2f} ± {100 * score['interval']:.2f}" in page for score in scores)
+
+
+def test_classes_of_one_image_leave_the_rest_of_the_page(copies, characters, tmp_path, monkeypatch):
+    shutil.copytree(copies["radius"].path, tmp_path / "run")
+    run = RunFolder(tmp_path / "run")
+    run.metrics.unlink()
+    few = uneven(characters, [1, 3, 4])
+    monkeypatch.setattr("gaussproto.report.source.load_data", lambda *_: Split(characters, few))
+    write_report([run.path], tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    Checked(page)
+    assert "Not evaluated: class" in page
+    assert "Not measured: a support and a query need two images" in page
+    assert "Map of the embedding space" in page
+    assert not run.metrics.exists()
 
 
 def test_mistakes(copies, tmp_path):

@@ -44,7 +44,10 @@ def write_report(
         run.run.weights("last")  # a mistake in the last run is told before the first is measured
     for run in runs:
         if evaluate and run.finished and not run.scored:
-            run.evaluate()
+            try:
+                run.evaluate()
+            except InputError as error:  # the rest of the page is still worth having
+                run.not_scored = str(error)
     content = report_page(runs)
     with write_then_rename(out) as temporary:
         temporary.write_text(content, encoding="utf-8")

@@ -110,6 +110,8 @@ def _status(run: RunSource) -> Html:
 
 
 def _scores(run: RunSource, key: str) -> Html:
+    if not run.scored and run.not_scored:
+        return missing(f"Not evaluated: {run.not_scored}.")
     if not run.scored:
         return missing("Not evaluated yet:", f"gaussproto evaluate {shlex.quote(str(run.run.path))}")
     parts = []

@@ -74,6 +74,7 @@ class RunSource:
         self._progress = progress
         self.loaded: dict[DataConfig, LabelledImages] = {} if loaded is None else loaded
         self.name = run.path.resolve().name
+        self.not_scored = ""  # why an evaluation failed
 
     def progress(self, what: str, done: int, total: int | None) -> None:
         """Report progress under the run's own name."""

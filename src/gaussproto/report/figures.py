@@ -130,7 +130,10 @@ def _rotations(runs: Mapping[str, RunSource], options: Options) -> Drawn:
     classes = upright(run.images)
     c = classes[int(torch.randint(len(classes), (), generator=torch.Generator().manual_seed(options.seed)))]
     pixels = run.images.images[int(run.images.starts[c])].numpy()
-    return Drawn(rotations(pixels), f"A drawing of {run.images.classes[c]}, {run.config.data.data}; four classes.")
+    return Drawn(
+        rotations(pixels),
+        f"A drawing of {run.images.classes[c]}, {run.config.data.data}; each turn is a class of its own.",
+    )
 
 
 def _shots(runs: Mapping[str, RunSource], options: Options) -> Drawn:

@@ -122,7 +122,7 @@ table{{border-collapse:collapse;font-size:.88rem;font-variant-numeric:tabular-nu
 th,td{{padding:.22rem .7rem;border-bottom:1px solid var(--rule);text-align:left;vertical-align:top}}
 thead th{{border-bottom:1.5px solid var(--soft)}}
 th:first-child{{padding-left:0}}
-.numbers tbody th,.line{{white-space:nowrap}}
+.numbers tbody th,.words thead th,.line{{white-space:nowrap}}
 .numbers td,.numbers thead th:not(:first-child){{text-align:right;white-space:nowrap}}
 .grid{{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,25rem),1fr));gap:1rem 2rem;align-items:start}}
 .settings{{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,15rem),1fr));gap:0 2rem}}

@@ -49,7 +49,7 @@ def draw_space(axes: Axes, view: EpisodeView, query: tuple[int, int], pictures: 
     plane = view.plane
     points, stars = plane.project(view.x), plane.project(view.p)
     asked = plane.project(view.x_query[query])
-    width = _limits(axes, np.concatenate([points.reshape(-1, 2), stars, asked[None]]), margin=0.2)
+    width = _limits(axes, np.concatenate([points.reshape(-1, 2), stars, asked[None]]), margin=0.2 if pictures else 0.1)
     for star in stars:
         axes.plot(*np.stack([asked, star]).T, color=SOFT, lw=1, ls=(0, (4, 3)), zorder=2)
     if view.s is not None and view.s_class is not None:
@@ -139,7 +139,7 @@ def _limits(axes: Axes, points: np.ndarray, margin: float) -> float:
 
 def _frame(middle: np.ndarray, side: float, colour: str = INK) -> Rectangle:
     corner = (float(middle[0]) - side / 2, float(middle[1]) - side / 2)
-    return Rectangle(corner, side, side, facecolor="none", edgecolor=colour, lw=1, zorder=4)
+    return Rectangle(corner, side, side, facecolor=PAPER, edgecolor=colour, lw=1, zorder=2.8)
 
 
 def _beside(

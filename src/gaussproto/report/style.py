@@ -99,7 +99,7 @@ def add_note(figure: Figure, note: str) -> None:
         engine.set(rect=(0, low, 1, 1 - low))
     else:
         for axes in figure.axes:
-            box = axes.get_position()
+            box = axes.get_position(original=True)
             axes.set_position((box.x0, low + box.y0 * (1 - low), box.width, box.height * (1 - low)))
     figure.text(
         0.08 / width, 0.05 / (height + grow), "\n".join(lines), fontsize=7.5, color=SOFT, va="bottom", linespacing=1.25

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from gaussproto.model.network import GaussianPrototypicalNetwork as GaussianPrototypicalNetwork
     from gaussproto.model.prototype import class_prototypes as class_prototypes
     from gaussproto.presets import preset as preset
+    from gaussproto.report.figures import write_figure as write_figure
+    from gaussproto.report.page import write_report as write_report
     from gaussproto.training.checkpoint import load_network as load_network
     from gaussproto.training.episode import sample_episode as sample_episode
     from gaussproto.training.train import DeadPrecisionWarning as DeadPrecisionWarning
@@ -47,6 +49,8 @@ _HOME = {
     "GaussianPrototypicalNetwork": "model.network",
     "class_prototypes": "model.prototype",
     "preset": "presets",
+    "write_figure": "report.figures",
+    "write_report": "report.page",
     "load_network": "training.checkpoint",
     "sample_episode": "training.episode",
     "DeadPrecisionWarning": "training.train",

@@ -189,6 +189,7 @@ def evaluate(
     """Score a network on classes it has not seen, by the paper's protocol."""
     from gaussproto.data.load import load_data
     from gaussproto.evaluation.protocol import evaluate as score
+    from gaussproto.evaluation.protocol import usual_shots, usual_ways
     from gaussproto.training.checkpoint import load_checkpoint
     from gaussproto.training.run_folder import RunFolder
 
@@ -202,12 +203,11 @@ def evaluate(
     config = loaded[0].config.data.model_copy(update={"data": data} if data else {})
     with console.progress_bars() as bars:
         images = load_data(config, data_root, bars).test
-        most = max(1, min(19, int(images.counts.min()) - 1))
         result = score(
             [checkpoint.network() for checkpoint in loaded],
             images,
-            asked_ways or [way for way in (5, 20) if way <= images.way] or [images.way],
-            asked_shots or range(1, most + 1),
+            asked_ways or usual_ways(images),
+            asked_shots or usual_shots(images),
             rounds=rounds,
             norm=norm,
             seed=seed,
@@ -219,6 +219,23 @@ def evaluate(
     if json:
         return console.print_json(content)
     return _print_scores(target, config.data, result)
+
+
+@app.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="One or several run folders.")],
+    out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
+    evaluate: Annotated[
+        bool, typer.Option(help="Score finished runs that were not evaluated yet, as `gaussproto evaluate` does.")
+    ] = True,
+    data_root: DataRoot = None,
+) -> None:
+    """Write one self-contained HTML page about runs: scores, curves, mistakes, precisions, a map."""
+    from gaussproto.report.page import write_report
+
+    with console.progress_bars() as bars:
+        write_report(runs, out, evaluate=evaluate, data_root=data_root, progress=bars)
+    console.say(f"report: {out}")
 
 
 def _print_scores(target: str, data: str, result: Evaluation) -> None:

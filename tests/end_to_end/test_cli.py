@@ -72,6 +72,16 @@ def test_batch_statistics(place, trained):
     assert "batch statistics" in result.stdout
 
 
+def test_report(place, trained):
+    result = run("report", trained, "--out", "pages/tiny.html", cwd=place)
+    assert result.stdout == ""
+    assert "report: pages/tiny.html" in result.stderr
+    page = (place / "pages" / "tiny.html").read_text()
+    assert page.startswith("<!doctype html>")
+    found = json.loads((place / trained / "metrics.json").read_text())["evaluation"]["strokes running last"]
+    assert all(f"{100 * score['accuracy']:.2f} ± {100 * score['interval']:.2f}" in page for score in found["scores"])
+
+
 def test_json_is_alone_on_stdout(place):
     for arguments in (
         ["data", "--json"],
@@ -153,6 +163,8 @@ def test_stop_and_resume_by_command(place):
         (["evaluate", "x.safetensors", "--checkpoints", "top"], "goes with a run folder"),
         (["evaluate", "runs/tiny", "--shots", "25"], "must go from 1 to 19"),
         (["evaluate", "runs/tiny", "--ways", "1"], "way must be from 2"),
+        (["report", "nothing"], "there is no run folder nothing"),
+        (["report"], "RUN"),
         (["data", "nowhere"], "there is no folder nowhere"),
         (["data", "strokes", "--sheet", "sheet.gif"], "ends in .png"),
         (["presets", "nothing"], "there is no preset"),
@@ -169,7 +181,8 @@ def test_a_mistake_is_one_line_and_code_2(place, trained, arguments, sentence):
 
 def test_help_does_not_wait_for_torch(place):
     program = (
-        "import sys, gaussproto.cli, gaussproto; print([m for m in ('torch', 'numpy', 'PIL') if m in sys.modules])"
+        "import sys, gaussproto.cli, gaussproto; "
+        "print([m for m in ('torch', 'numpy', 'PIL', 'matplotlib') if m in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"

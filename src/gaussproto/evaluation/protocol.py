@@ -110,6 +110,16 @@ def evaluate(
     return Evaluation(norm, images.way, rounds, seed, len(networks), tuple(scores))
 
 
+def usual_ways(images: LabelledImages) -> list[int]:
+    """The paper's 5 and 20 as far as there are so many classes, or all of them."""
+    return [way for way in (5, 20) if way <= images.way] or [images.way]
+
+
+def usual_shots(images: LabelledImages) -> range:
+    """From 1 to 19, the paper's, or to one less than the smallest class has."""
+    return range(1, max(1, min(19, int(images.counts.min()) - 1)) + 1)
+
+
 @torch.no_grad()
 def embed_all(
     network: GaussianPrototypicalNetwork, images: Tensor, progress: Progress = silent

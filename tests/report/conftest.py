@@ -1,0 +1,55 @@
+"""Runs made by real trainings, small enough to make in a second or two."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gaussproto.config import RunConfig, Stage, TrainingConfig
+from gaussproto.training.run_folder import RunFolder
+from gaussproto.training.train import train
+
+TINY = {"filters": "6,6,6", "embedding_dim": 6, "way": 8, "query": 2, "checkpoint_every": 20}
+
+
+def tiny(name: str, **settings) -> RunConfig:
+    return RunConfig(name=name).override(**(TINY | {"episodes": 40} | settings))
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory, characters) -> dict[str, RunFolder]:
+    """One run of each covariance; `radius` has a damaged stage, halvings and scores along its training."""
+    place = tmp_path_factory.mktemp("runs")
+    made = {}
+    for covariance in ("none", "radius", "diagonal", "full"):
+        config = tiny(covariance, covariance=covariance, precision_relu=False, transform="exp")
+        if covariance == "radius":
+            stages = (Stage(episodes=30), Stage(episodes=30, damage=((14, 0.2),)))
+            training = TrainingConfig(stages=stages, schedule="halving", halve_every=20, checkpoint_every=20)
+            config = config.model_copy(update={"training": training})
+        train(config, characters, place / covariance)
+        made[covariance] = RunFolder(place / covariance)
+    scores = [{"way": 20, "shot": shot, "accuracy": 0.4 + shot / 100, "interval": 0.01} for shot in (1, 5)]
+    made["radius"].write_metrics(curve=[{"episode": episode, "scores": scores} for episode in (20, 40, 60)])
+    return made
+
+
+def evaluation(norm: str = "running", data: str = "strokes", classes: int = 30, offset: float = 0.0) -> dict:
+    """What `gaussproto evaluate` leaves in metrics.json."""
+    scores = [
+        {
+            "way": way,
+            "shot": shot,
+            "accuracy": 0.6171 + shot / 100 - way / 999 + offset,
+            "interval": 0.0123,
+            "std": None,
+        }
+        for way in (5, 20)
+        for shot in range(1, 6)
+    ]
+    how = {"classes": classes, "rounds": 10, "seed": 0, "checkpoints": 1}
+    return {"target": "x", "data": data, "checkpoint": "last", "norm": norm, **how, "scores": scores}
+
+
+def read(path: Path):
+    return json.loads(path.read_text())

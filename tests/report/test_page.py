@@ -1,0 +1,209 @@
+"""The page is whole, true to the run's files, and says what is missing."""
+
+import re
+import shutil
+from html.parser import HTMLParser
+
+import pytest
+from PIL import Image
+
+from gaussproto.config import DataConfig
+from gaussproto.data.load import Split, load_data
+from gaussproto.errors import InputError
+from gaussproto.report.html import join, table, tag
+from gaussproto.report.page import report_page, write_report
+from gaussproto.report.source import RunSource, open_runs
+from gaussproto.training.run_folder import RunFolder
+from gaussproto.training.train import train
+from tests.conftest import uneven
+from tests.report.conftest import evaluation, read, tiny
+
+VOID = {"img", "meta"}
+
+
+class Checked(HTMLParser):
+    """Fails on elements that are not closed in order; collects what tests ask for."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open, self.ids, self.images, self.drawings, self.links, self.words = [], [], [], [], [], []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, name, attributes):
+        found = dict(attributes)
+        if name not in VOID:
+            self.open.append(name)
+        if "id" in found:
+            self.ids.append(found["id"])
+        if name == "img":
+            self.images.append(found)
+        if name == "svg":
+            self.drawings.append(found)
+        self.links += [value for key, value in attributes if key in ("href", "src", "action")]
+
+    def handle_startendtag(self, name, attributes):
+        self.handle_starttag(name, attributes)
+        self.handle_endtag(name)
+
+    def handle_endtag(self, name):
+        if name not in VOID:
+            assert self.open.pop() == name
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.words)
+
+
+@pytest.fixture(scope="module")
+def copies(runs, tmp_path_factory):
+    """The runs, evaluated, to change at will."""
+    place = tmp_path_factory.mktemp("copies")
+    made = {}
+    for n, (name, run) in enumerate(runs.items()):
+        shutil.copytree(run.path, place / name)
+        made[name] = RunFolder(place / name)
+        made[name].write_evaluation("strokes running last", evaluation(offset=n / 100))
+    made["radius"].write_evaluation("strokes batch last", evaluation("batch", offset=0.05))
+    return made
+
+
+def page_of(characters, *runs) -> str:
+    sources = open_runs([run.path for run in runs])
+    for source in sources:
+        source.loaded[DataConfig()] = characters
+    return str(report_page(sources))
+
+
+@pytest.fixture(scope="module")
+def page(copies, characters):
+    return page_of(characters, copies["radius"], copies["none"], copies["full"])
+
+
+def test_the_page_needs_nothing_but_itself(page):
+    checked = Checked(page)
+    assert "://" not in page
+    assert "<script" not in page
+    assert "@import" not in page
+    assert all(link.startswith(("#", "data:image/png;base64,")) for link in checked.links)
+    assert not re.search(r"url\((?!#)", page)
+    assert {link[1:] for link in checked.links if link[0] == "#"} <= set(checked.ids)
+    assert len(set(checked.ids)) == len(checked.ids)
+    assert len(page) < 3 * 3e6
+
+
+def test_every_image_and_drawing_has_words(page):
+    checked = Checked(page)
+    assert len(checked.images) > 20
+    assert all(image["alt"] for image in checked.images)
+    assert len(checked.drawings) >= 12
+    assert all(drawing["role"] == "img" and drawing["aria-label"] for drawing in checked.drawings)
+    assert page.count("<table") == page.count("<thead") == page.count("aria-label=") - len(checked.drawings) - 1
+
+
+def test_every_score_is_that_of_metrics_json(page, copies):
+    shown = set(re.findall(r"(\d+\.\d\d) ± (\d+\.\d\d)", Checked(page).text))
+    kept = {
+        (f"{100 * score['accuracy']:.2f}", f"{100 * score['interval']:.2f}")
+        for name in ("radius", "none", "full")
+        for found in read(copies[name].metrics)["evaluation"].values()
+        for score in found["scores"]
+    }
+    assert shown == kept
+    assert "running statistics" in page
+    assert "batch statistics" in page
+
+
+def test_the_comparison_comes_first(page):
+    assert page.index("Comparison") < page.index("Settings in which they differ") < page.index('id="run0"')
+    assert "vanilla network: it predicts no precision" in page
+    assert "lowest precision" in page
+
+
+def test_one_run_is_not_compared(copies, characters):
+    page = page_of(characters, copies["diagonal"])
+    Checked(page)
+    assert "Comparison" not in page
+
+
+def test_a_run_in_the_middle_of_training(copies, characters, tmp_path, monkeypatch):
+    shutil.copytree(copies["none"].path, tmp_path / "middle")
+    run = RunFolder(tmp_path / "middle")
+    run.metrics.unlink()
+    config = RunSource(run).config.override(episodes=400)
+    run.config.write_text(config.model_dump_json())
+    with run.log_file.open("a") as file:
+        file.write('{"episode": 50, "lo')  # just being written
+    source = RunSource(run, loaded={DataConfig(): characters})
+    page = str(report_page([source]))
+    assert "Not finished: 40 of 400 episodes" in page
+    assert f"gaussproto evaluate {run.path}" in page
+    assert not source.finished
+    monkeypatch.setattr("gaussproto.report.source.load_data", lambda *_: Split(characters, characters))
+    write_report([run.path], tmp_path / "page.html")  # does not score what will go on learning
+    assert not run.metrics.exists()
+
+
+def test_a_folder_of_colour_images_is_evaluated_first(characters, tmp_path):
+    for c in range(8):
+        folder = tmp_path / "photos" / f"<b>{c} & co"
+        folder.mkdir(parents=True)
+        for i in range(2 + c % 3):
+            image = Image.fromarray(characters.dense[c, i, 0].numpy()).resize((50, 40))
+            Image.merge("RGB", [image, image.rotate(9), image]).save(folder / f"{i}.jpg")
+    data = {"data": str(tmp_path / "photos"), "channels": 3, "image_size": 32}
+    config = tiny("photos", **data, way=4, query=1, episodes=10)
+    train(config, load_data(config.data).train, tmp_path / "run")
+    write_report([tmp_path / "run"], tmp_path / "new" / "page.html")
+    page = (tmp_path / "new" / "page.html").read_text()
+    Checked(page)
+    assert "<b>" not in page
+    scores = next(iter(read(tmp_path / "run" / "metrics.json")["evaluation"].values()))["scores"]
+    assert all(f"{100 * score['accuracy']:.2f} ± {100 * score['interval']:.2f}" in page for score in scores)
+
+
+def test_classes_of_one_image_leave_the_rest_of_the_page(copies, characters, tmp_path, monkeypatch):
+    shutil.copytree(copies["radius"].path, tmp_path / "run")
+    run = RunFolder(tmp_path / "run")
+    run.metrics.unlink()
+    few = uneven(characters, [1, 3, 4])
+    monkeypatch.setattr("gaussproto.report.source.load_data", lambda *_: Split(characters, few))
+    write_report([run.path], tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    Checked(page)
+    assert "Not evaluated: class" in page
+    assert "Not measured: a support and a query need two images" in page
+    assert "Map of the embedding space" in page
+    assert not run.metrics.exists()
+
+
+def test_mistakes(copies, tmp_path):
+    (tmp_path / "empty").mkdir()
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    shutil.copy(copies["none"].config, bare)
+    good = copies["none"].path
+    for paths, out, sentence in (
+        ([tmp_path / "nowhere"], "page.html", "there is no run folder"),
+        ([tmp_path / "empty"], "page.html", "is not a run folder"),
+        ([good, bare], "page.html", "has no checkpoint yet"),
+        ([good], "empty", "empty is a folder"),
+        ([], "page.html", "at least one run"),
+    ):
+        with pytest.raises(InputError, match=sentence):
+            write_report(paths, tmp_path / out)
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_runs_of_one_name_are_told_apart(copies, tmp_path):
+    shutil.copytree(copies["none"].path, tmp_path / "none")
+    first, second = open_runs([copies["none"].path, tmp_path / "none"])
+    assert first.name != second.name
+
+
+def test_text_is_escaped_once():
+    assert join(["<", tag("b", '"&"', title='"')]) == '&lt;<b title="&quot;">&quot;&amp;&quot;</b>'
+    assert table("<", ["a"], [["<b>"]]).count("&lt;b&gt;") == 1

@@ -21,6 +21,9 @@ def test_the_papers_settings():
         "paper-small-none-5shot": ("small", 64, "none", "softplus", 5, 15),
         "paper-small-none": ("small", 64, "none", "softplus", 1, 19),
         "paper-small-radius": ("small", 64, "radius", "softplus", 1, 19),
+        "paper-small-cosine": ("small", 64, "none", "softplus", 1, 19),
+        "paper-small-sqrt": ("small", 64, "none", "softplus", 1, 19),
+        "paper-small-squared": ("small", 64, "none", "softplus", 1, 19),
         "paper-big-none": ("big", 512, "none", "softplus", 1, 19),
         "paper-big-diagonal": ("big", 256, "diagonal", "softplus", 1, 19),
         "paper-big-radius-sigmoid": ("big", 512, "radius", "sigmoid", 1, 19),
@@ -36,7 +39,10 @@ def test_the_papers_settings():
         assert (episode.way, episode.max_shot, episode.splits) == (60, None, 1)
         assert (training.learning_rate, training.schedule, training.halve_every) == (2e-3, "halving", 2000)
         assert net.precision_relu
-        assert (net.weighting, net.distance) == ("prototype_and_distance", "euclidean")
+        distance = {"cosine": "cosine", "sqrt": "sqrt_euclidean", "squared": "squared_euclidean"}
+        assert net.weighting == "prototype_and_distance"
+        assert net.distance == distance.get(name.rpartition("-")[2], "euclidean")
+        assert training.distort == 0
         assert run.data.data == "omniglot"
         assert training.episodes == 350 * EPOCH
     stages = PRESETS["paper-big-radius-learned-damage"].training.stages
@@ -56,7 +62,8 @@ def test_any_setting_can_be_changed():
         "holdout": 2, "encoder": "big", "filters": "8,16", "embedding_dim": 5, "covariance": "full",
         "transform": "exp", "precision_relu": False, "weighting": "prototype", "distance": "cosine", "way": 7,
         "shot": 2, "max_shot": 4, "query": 3, "splits": 2, "learning_rate": 0.1, "schedule": "constant",
-        "halve_every": 5, "checkpoint_every": 6, "keep": 2, "seed": 9, "episodes": 77, "damage": "7:0.1,5:0.2",
+        "halve_every": 5, "checkpoint_every": 6, "keep": 2, "distort": 0.5, "snapshots": 3, "seed": 9,
+        "episodes": 77, "damage": "7:0.1,5:0.2",
     }  # fmt: skip
     assert set(values) == set(setting_fields())
     run = preset("demo", **values)

@@ -18,14 +18,15 @@ if TYPE_CHECKING:
     from gaussproto.errors import InputError as InputError
     from gaussproto.evaluation.protocol import embed_all as embed_all
     from gaussproto.evaluation.protocol import evaluate as evaluate
+    from gaussproto.evaluation.robustness import damage_study as damage_study
     from gaussproto.model.distance import distances as distances
     from gaussproto.model.network import GaussianPrototypicalNetwork as GaussianPrototypicalNetwork
     from gaussproto.model.prototype import class_prototypes as class_prototypes
     from gaussproto.presets import preset as preset
     from gaussproto.report.figures import write_figure as write_figure
     from gaussproto.report.page import write_report as write_report
-    from gaussproto.training.checkpoint import load_network as load_network
     from gaussproto.training.episode import sample_episode as sample_episode
+    from gaussproto.training.run_folder import load_network as load_network
     from gaussproto.training.train import DeadPrecisionWarning as DeadPrecisionWarning
     from gaussproto.training.train import RunResult as RunResult
     from gaussproto.training.train import TrainingDiverged as TrainingDiverged
@@ -45,14 +46,15 @@ _HOME = {
     "InputError": "errors",
     "embed_all": "evaluation.protocol",
     "evaluate": "evaluation.protocol",
+    "damage_study": "evaluation.robustness",
     "distances": "model.distance",
     "GaussianPrototypicalNetwork": "model.network",
     "class_prototypes": "model.prototype",
     "preset": "presets",
     "write_figure": "report.figures",
     "write_report": "report.page",
-    "load_network": "training.checkpoint",
     "sample_episode": "training.episode",
+    "load_network": "training.run_folder",
     "DeadPrecisionWarning": "training.train",
     "RunResult": "training.train",
     "TrainingDiverged": "training.train",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -13,6 +15,7 @@ from gaussproto.config import DataConfig, EpisodeConfig, Norm
 from gaussproto.errors import InputError
 from gaussproto.options import DataRoot, Json, complete_data, complete_preset, parse_numbers, train_signature
 from gaussproto.presets import PRESETS, preset
+from gaussproto.reproduce.paper import WHAT, check_budget, rows_of
 
 if TYPE_CHECKING:
     from gaussproto.evaluation.protocol import Evaluation
@@ -137,16 +140,8 @@ def train(
     total = config.training.episodes
     with console.progress_bars() as bars:
         split = load_data(config.data, data_root, bars)
-        records: list[LogRecord] = []
         bars("training", 0, total)
-
-        def show(record: LogRecord) -> None:
-            records.append(record)
-            first = records[0]
-            rate = (record.episode - first.episode) / max(1e-9, record.seconds - first.seconds)
-            note = f"loss {record.loss:.3f}  accuracy {record.accuracy:.3f}" + (f"  {rate:.1f}/s" if rate else "")
-            bars("training", record.episode, total, note)
-
+        show = partial(_show_training, bars, "training", total, [])
         result = training.train(config, split.train, out, resume=resume, device=device, on_log=show)
     if result.stopped_by:
         console.say(
@@ -162,13 +157,23 @@ def train(
     return console.say(f"next: gaussproto evaluate {result.folder}")
 
 
+def _show_training(bars: console.Bars, what: str, total: int, records: list[LogRecord], record: LogRecord) -> None:
+    records.append(record)
+    first = records[0]
+    rate = (record.episode - first.episode) / max(1e-9, record.seconds - first.seconds)
+    note = f"loss {record.loss:.3f}  accuracy {record.accuracy:.3f}" + (f"  {rate:.1f}/s" if rate else "")
+    bars(what, record.episode, total, note)
+
+
 train.__signature__ = train_signature()  # type: ignore[attr-defined]
 app.command()(train)
 
 
 @app.command()
 def evaluate(
-    target: Annotated[str, typer.Argument(metavar="RUN_OR_WEIGHTS", help="A run folder or a .safetensors file.")],
+    target: Annotated[
+        str, typer.Argument(metavar="RUN_OR_WEIGHTS", help="A run folder, a .safetensors file, or bundled weights.")
+    ],
     ways: Annotated[str | None, typer.Option(help="Classes to a group; 5,20 if there are so many.")] = None,
     shots: Annotated[str | None, typer.Option(help="Supports of each class, such as 1,5 or 1-19 (all).")] = None,
     norm: Annotated[Norm, typer.Option(help="Batch norm statistics: of training, or of each group.")] = "running",
@@ -191,15 +196,11 @@ def evaluate(
     from gaussproto.evaluation.protocol import evaluate as score
     from gaussproto.evaluation.protocol import usual_shots, usual_ways
     from gaussproto.training.checkpoint import load_checkpoint
-    from gaussproto.training.run_folder import RunFolder
+    from gaussproto.training.run_folder import RunFolder, find_weights
 
     asked_ways, asked_shots = ways and parse_numbers(ways, "ways"), shots and parse_numbers(shots, "shots")
     run = RunFolder(Path(target))
-    alone = Path(target).suffix == ".safetensors"
-    if alone and checkpoints == "top":
-        raise InputError(f"{target} is one checkpoint: --checkpoints top goes with a run folder")
-    files = [Path(target)] if alone else run.weights(checkpoints)
-    loaded = [load_checkpoint(path) for path in files]
+    loaded = [load_checkpoint(path) for path in find_weights(target, checkpoints)]
     config = loaded[0].config.data.model_copy(update={"data": data} if data else {})
     with console.progress_bars() as bars:
         images = load_data(config, data_root, bars).test
@@ -255,6 +256,65 @@ def _score_words(result: Evaluation, way: int, shot: int) -> str:
     return f"{100 * score.accuracy:.2f} ± {100 * score.interval:.2f}" + (
         f" (std {100 * score.std:.2f})" if score.std is not None else ""
     )
+
+
+@app.command()
+def reproduce(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="WHAT",
+            help="verification, results, distances, ours, comparison, figures or all.",
+            autocompletion=lambda incomplete: [name for name in WHAT if name.startswith(incomplete)],
+        ),
+    ],
+    budget: Annotated[
+        str, typer.Option(help="quick: minutes, to see it work; standard: our recipe; paper: the paper's own length.")
+    ] = "standard",
+    only: Annotated[str | None, typer.Option(help="Only these rows, such as small-none,small-radius.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the runs; runs/reproduce-BUDGET if not given.")] = None,
+    data: Annotated[
+        str, typer.Option(help="strokes shows that it works without Omniglot.", autocompletion=complete_data)
+    ] = "omniglot",
+    data_root: DataRoot = None,
+    device: Annotated[str, typer.Option(help="cpu, or cuda where there is a GPU.")] = "cpu",
+    json: Json = False,
+) -> None:
+    """Train and score what a table or the figures of the paper need, and show its numbers beside ours."""
+    rows = rows_of(what, only)
+    configs = {row.run: row.config(check_budget(budget)).override(data=data) for row in rows}
+    out = out or Path("runs") / f"reproduce-{budget}"
+    from gaussproto.data.load import load_data
+    from gaussproto.reproduce.answer import answer, check_place
+    from gaussproto.reproduce.figures import write_figures
+    from gaussproto.reproduce.tables import HOW, hardware, read_runs, tables, write_tables
+
+    check_place(out)
+    with console.progress_bars() as bars:
+        split = load_data(DataConfig(data=data), data_root, bars)
+        for name, config in configs.items():
+            show = partial(_show_training, bars, f"{name}: training", config.training.episodes, [])
+            measure = partial(_prefixed, bars, name)
+            stopped = answer(config, split, out / name, device=device, on_log=show, progress=measure)
+            if stopped:
+                console.say(f"stopped in {name}; the same command goes on")
+                raise typer.Exit(128 + (stopped.stopped_by or 0))
+        figures = write_figures(out, out / "figures", data_root, bars) if what in ("figures", "all") else []
+    runs = read_runs(out)
+    shown = tables(what, runs)
+    page = write_tables(shown, runs, out / "tables.md")
+    if json:
+        files = [str(path) for path in figures]
+        return console.print_json({"tables": [asdict(table) for table in shown], "page": str(page), "figures": files})
+    for table in shown:
+        console.print_table(table.title, list(table.columns), [list(row) for row in table.rows], right=2)
+    console.say(HOW)
+    console.say(f"trained on {hardware(runs)}; tables: {page}" + (f"; figures: {out / 'figures'}" if figures else ""))
+    return None
+
+
+def _prefixed(bars: console.Bars, name: str, what: str, done: int, total: int | None) -> None:
+    bars(f"{name}: {what}", done, total)
 
 
 def main() -> None:

@@ -87,8 +87,10 @@ class EpisodeConfig(_Frozen):
 
     way: int = Field(60, ge=2, description="classes in an episode; the paper: 60")
     shot: int = Field(1, ge=1, description="supports of each class; the paper: 1")
-    max_shot: int | None = Field(None, description="if set, each episode draws its shot from shot to max_shot")
-    query: int = Field(19, ge=1, description="queries of each class; the paper: 19")
+    max_shot: int | None = Field(
+        None, description="if set, each split draws its shot from shot to max_shot; images left over are queries"
+    )
+    query: int = Field(19, ge=1, description="queries of each class, at the largest shot; the paper: 19")
     splits: int = Field(
         1, ge=1, description="times that an encoded episode is split anew into support and query; the paper: 1"
     )
@@ -97,15 +99,13 @@ class EpisodeConfig(_Frozen):
     def _check(self) -> EpisodeConfig:
         if self.max_shot is not None and self.max_shot < self.shot:
             raise ValueError(f"max_shot is {self.max_shot} and shot is {self.shot}: max_shot must be at least shot")
-        if self.splits > self.shot + self.query:
-            raise ValueError(
-                f"splits is {self.splits}, but a class has only shot + query = {self.shot + self.query} images"
-            )
+        if self.splits > self.drawings:
+            raise ValueError(f"splits is {self.splits}, but a class has only shot + query = {self.drawings} images")
         return self
 
     @property
     def drawings(self) -> int:
-        """The most images that an episode takes of one class."""
+        """The images that an episode takes of one class."""
         return (self.max_shot or self.shot) + self.query
 
 

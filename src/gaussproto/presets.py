@@ -1,4 +1,4 @@
-"""The named runs: `paper-*` to the letter of the paper, `fast-*` with our recipe, and `demo`."""
+"""The named runs: the paper's rows by its recipe (`paper-*`) or ours (`standard-*`); short ones (`fast-*`, `demo`)."""
 
 from __future__ import annotations
 
@@ -47,6 +47,11 @@ WEIGHTED: dict[str, Any] = {
     "precision_relu": False,
     "weighting": "prototype",
 }
+# What can tell whether it helps: the same episodes and damage for a vanilla network and for one with a precision. Each
+# encoded episode is split six times, with one to five supports.
+SEVERAL_EPISODE = EpisodeConfig(way=60, shot=1, max_shot=5, query=1, splits=6)
+SEVERAL_DAMAGE = ((14, 0.03), (10, 0.03), (7, 0.04))
+STANDARD_EPISODES = {"small": 5400, "big": 3600}  # of 360 images: 20 and 75 minutes on two cores
 FULL_DIM = 32  # its D (D + 1) / 2 raw outputs are 528 already
 WEIGHTED_EPISODE = EpisodeConfig(way=90, shot=2, query=2, splits=4)
 
@@ -68,6 +73,15 @@ def _paper(
     )
 
 
+def _standard(name: str, about: str, paper: RunConfig, episode: EpisodeConfig = FAST_EPISODE) -> RunConfig:
+    """The network and the stages of a row of the paper, trained by our recipe."""
+    run = paper.override(episodes=STANDARD_EPISODES[paper.network.encoder])
+    training = run.training.model_copy(
+        update={"learning_rate": FAST_RATE, "schedule": "cosine", "checkpoint_every": 100, "snapshots": 10}
+    )
+    return run.model_copy(update={"name": f"standard-{name}", "about": about, "episode": episode, "training": training})
+
+
 def _fast(name: str, about: str, episodes: int, episode: EpisodeConfig = FAST_EPISODE, **network: Any) -> RunConfig:
     return RunConfig(
         name=f"fast-{name}",
@@ -87,6 +101,14 @@ def _all_presets() -> list[RunConfig]:
         _paper("small-none-5shot", "verification: vanilla, 5 supports", episode=five_shot, covariance="none", **small),
         _paper("small-none", "verification: vanilla", covariance="none", **small),
         _paper("small-radius", "verification: Gaussian, radius (a)", covariance="radius", **small),
+        *(
+            _paper(f"small-{short}", f"distances: {distance}, vanilla", covariance="none", distance=distance, **small)
+            for short, distance in (
+                ("cosine", "cosine"),
+                ("sqrt", "sqrt_euclidean"),
+                ("squared", "squared_euclidean"),
+            )
+        ),
         _paper("big-none", "results: vanilla, D = 512", covariance="none", **big),
         _paper(
             "big-diagonal",
@@ -99,6 +121,15 @@ def _all_presets() -> list[RunConfig]:
         _paper("big-radius-learned", "results: radius (a, then d)", *PAPER_CLEAN_THEN_LEARNED, **big),
         _paper("big-radius-learned-damage", "results: radius (a, then d), damage in four stages", *PAPER_DAMAGE, **big),
     ]
+    rows = {run.name.removeprefix("paper-"): run for run in runs}
+    for name, run in rows.items():
+        five = EpisodeConfig(way=60, shot=5, query=1, splits=6)
+        runs.append(_standard(name, run.about, run, five if name.endswith("5shot") else FAST_EPISODE))
+    for encoder in ("small", "big"):
+        vanilla = rows[f"{encoder}-none"].override(damage=SEVERAL_DAMAGE)
+        ours = vanilla.override(**WEIGHTED)
+        runs.append(_standard(f"{encoder}-several", "ours: vanilla, 1 to 5 supports", vanilla, SEVERAL_EPISODE))
+        runs.append(_standard(f"{encoder}-weighted", "ours: radius that only weighs", ours, SEVERAL_EPISODE))
     for encoder, length, episodes, dim in (("small", "minutes", 1000, 64), ("big", "half an hour", 900, 256)):
         for covariance in ("none", "radius", "diagonal", "full"):
             runs.append(

@@ -156,7 +156,7 @@ def test_stop_and_resume_by_command(place):
         (["train", "demo", "--out", "a file"], "a file is a file: choose a folder"),
         (["train"], "PRESET"),
         ([], "gaussproto --help"),
-        (["evaluate", "nothing"], "nothing is neither a run folder nor a .safetensors file"),
+        (["evaluate", "nothing"], "there is no run folder, .safetensors file or bundled weights 'nothing'"),
         (["evaluate", "nothing.safetensors"], "there is no weights file"),
         (["evaluate", "runs/tiny", "--shots", "few"], "--shots takes numbers such as 1,5 or 1-19"),
         (["evaluate", "runs/tiny", "--shots", "5-1"], "--shots takes numbers such as 1,5 or 1-19"),

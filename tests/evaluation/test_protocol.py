@@ -9,7 +9,7 @@ from torch import nn
 from gaussproto.config import NetworkConfig
 from gaussproto.data.images import LabelledImages
 from gaussproto.errors import InputError
-from gaussproto.evaluation.protocol import _groups, _interval, batch_statistics, embed_all, evaluate
+from gaussproto.evaluation.protocol import _interval, batch_statistics, embed_all, evaluate, groups
 from gaussproto.model.network import GaussianPrototypicalNetwork
 from tests.conftest import uneven
 
@@ -91,12 +91,12 @@ def test_a_perfect_and_a_blind_network():
 @settings(deadline=None)
 def test_every_class_counts_once_a_round_also_if_the_last_group_is_filled_up(C, seed, data):
     way = data.draw(st.integers(2, C))
-    groups, counted = (
-        torch.cat(parts) for parts in zip(*_groups(C, way, torch.Generator().manual_seed(seed)), strict=True)
+    grouped, counted = (
+        torch.cat(parts) for parts in zip(*groups(C, way, torch.Generator().manual_seed(seed)), strict=True)
     )
-    assert groups.shape[1] == way
-    assert sorted(groups[counted].tolist()) == list(range(C))
-    assert all(len(set(group)) == way for group in groups.tolist())
+    assert grouped.shape[1] == way
+    assert sorted(grouped[counted].tolist()) == list(range(C))
+    assert all(len(set(group)) == way for group in grouped.tolist())
 
 
 @pytest.mark.parametrize("norm", ["running", "batch"])

@@ -7,13 +7,13 @@ import torch
 from gaussproto.config import NetworkConfig
 from gaussproto.errors import InputError
 from gaussproto.evaluation.protocol import embed_all
+from gaussproto.evaluation.robustness import each_precision
 from gaussproto.model.network import GaussianPrototypicalNetwork
 from gaussproto.report.histogram import mode
 from gaussproto.report.measure import (
     Precisions,
     confusions,
     damage_sizes,
-    each_precision,
     measure_precisions,
     principal_plane,
     thinned,

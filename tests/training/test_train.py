@@ -14,7 +14,8 @@ from gaussproto.errors import InputError
 from gaussproto.evaluation.protocol import evaluate
 from gaussproto.model.covariance import Precision
 from gaussproto.presets import preset
-from gaussproto.training.checkpoint import load_checkpoint, load_network
+from gaussproto.training.checkpoint import load_checkpoint
+from gaussproto.training.run_folder import load_network
 from gaussproto.training.train import DeadPrecisionWarning, TrainingDiverged, learning_rate, train
 
 
@@ -85,6 +86,29 @@ def test_same_seed_same_weights(characters, tmp_path, covariance):
         train(tiny(episodes=5, seed=seed, covariance=covariance), characters, tmp_path / name)
     assert same(weights(tmp_path / "a"), weights(tmp_path / "b"))
     assert not same(weights(tmp_path / "a"), weights(tmp_path / "c"))
+
+
+def test_snapshots_are_evenly_spaced_and_taken_anew_by_a_resumed_run(characters, tmp_path):
+    config = tiny(episodes=20, checkpoint_every=5, snapshots=4)
+    train(config, characters, tmp_path / "run")
+    snapshots = sorted((tmp_path / "run" / "checkpoints").glob("snapshot-*"))
+    assert [int(path.stem[-6:]) for path in snapshots] == [5, 10, 15, 20]
+    assert load_checkpoint(snapshots[1]).position.episode == 10
+    assert len({load_file(path)["encoder.blocks.0.conv.weight"].sum().item() for path in snapshots}) == 4
+
+
+@pytest.mark.parametrize(("snapshots", "episodes"), [(0, 10), (1, 10), (3, 10), (10, 10), (7, 100)])
+def test_as_many_snapshots_as_asked(snapshots, episodes):
+    training = tiny(episodes=episodes, snapshots=snapshots).training
+    taken = [episode for episode in range(1, episodes + 1) if training.takes_snapshot(episode)]
+    assert len(taken) == snapshots
+    assert not taken or taken[-1] == episodes
+
+
+def test_distorted_images_train_another_network(characters, tmp_path):
+    for name, distort in (("plain", 0.0), ("distorted", 0.5)):
+        train(tiny(episodes=3, distort=distort), characters, tmp_path / name)
+    assert not same(weights(tmp_path / "plain"), weights(tmp_path / "distorted"))
 
 
 def test_the_global_seed_is_left_alone(characters, tmp_path):

@@ -205,19 +205,19 @@ def _class_accuracies(
             order = torch.minimum(order, counts[:, None] - 1)  # what is not there is masked below
             index = images.starts[:, None] + order  # (C, M)
             there = torch.arange(M) < counts[:, None]
-            for groups, counted in _groups(images.way, way, generator):  # (G, way), (G, way)
+            for group, counted in groups(images.way, way, generator):  # (G, way), (G, way)
                 if embedded:
-                    x, s = (None if t is None else t[index[groups]] for t in embedded)  # (G, way, M, D)
+                    x, s = (None if t is None else t[index[group]] for t in embedded)  # (G, way, M, D)
                 else:
-                    x, s = _embed_groups(network, images.images, index[groups], there[groups], device)
-                    done += int((there[groups] & counted[..., None]).sum())
+                    x, s = _embed_groups(network, images.images, index[group], there[group], device)
+                    done += int((there[group] & counted[..., None]).sum())
                     progress("encoding groups", done, total)
                 assert x is not None
                 for shot in shots:
-                    hit = _hits(network, x, s, shot).cpu()  # (G, way, M - shot)
-                    query = there[groups][:, :, shot:] & counted[..., None]
-                    right[way, shot].index_add_(0, groups.flatten(), (hit & query).sum(-1).flatten().float())
-                    asked[way, shot].index_add_(0, groups.flatten(), query.sum(-1).flatten().float())
+                    hit = hits(network, x, s, shot).cpu()  # (G, way, M - shot)
+                    query = there[group][:, :, shot:] & counted[..., None]
+                    right[way, shot].index_add_(0, group.flatten(), (hit & query).sum(-1).flatten().float())
+                    asked[way, shot].index_add_(0, group.flatten(), query.sum(-1).flatten().float())
     return {key: right[key] / asked[key] for key in right}
 
 
@@ -229,13 +229,13 @@ def _interval(by_class: Tensor, characters: Sequence[str]) -> float:
     return 1.96 * by_character.std().item() / math.sqrt(len(position))
 
 
-def _groups(C: int, way: int, generator: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
+def groups(C: int, way: int, generator: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
     """The classes in random groups; the last is filled up with classes that are not counted again."""
     order = torch.randperm(C, generator=generator)
     missing = -C % way
-    groups = torch.cat([order, order[:missing]]).view(-1, way)
+    grouped = torch.cat([order, order[:missing]]).view(-1, way)
     counted = (torch.arange(C + missing) < C).view(-1, way)
-    yield from zip(groups.split(GROUPS), counted.split(GROUPS), strict=True)
+    yield from zip(grouped.split(GROUPS), counted.split(GROUPS), strict=True)
 
 
 def _embed_groups(
@@ -252,7 +252,7 @@ def _embed_groups(
     return torch.stack(xs), None if ss[0] is None else torch.stack([s for s in ss if s is not None])
 
 
-def _hits(network: GaussianPrototypicalNetwork, x: Tensor, s: Tensor | None, shot: int) -> Tensor:
+def hits(network: GaussianPrototypicalNetwork, x: Tensor, s: Tensor | None, shot: int) -> Tensor:
     """(G, way, M, D) -> (G, way, M - shot): whether each query is nearest to its own class."""
     G, way, M, D = x.shape
     p, s_class = network.prototypes(x[:, :, :shot], None if s is None else s[:, :, :shot])

@@ -12,6 +12,7 @@ from gaussproto.data.damage import damage
 from gaussproto.data.images import TURNED, LabelledImages, Progress, as_float, silent
 from gaussproto.errors import InputError
 from gaussproto.evaluation.protocol import embed_all
+from gaussproto.evaluation.robustness import each_precision, share_higher
 from gaussproto.model.network import GaussianPrototypicalNetwork
 from gaussproto.model.prototype import class_prototypes
 from gaussproto.training.episode import sample_drawings
@@ -133,11 +134,6 @@ def thinned(images: LabelledImages, most: int) -> LabelledImages:
     return images.select([classes[int(i * step)] for i in range(min(most, len(classes)))])
 
 
-def each_precision(s: Tensor) -> np.ndarray:
-    """One number for each image: the mean over the directions."""
-    return _numbers((s.diagonal(dim1=-2, dim2=-1) if s.dim() == 3 else s).mean(dim=-1))
-
-
 @dataclass(frozen=True)
 class Precisions:
     """The precision of images as they are, of the same with a part of them damaged, and of that part alone."""
@@ -155,10 +151,7 @@ class Precisions:
     @property
     def clean_is_higher(self) -> float:
         """How often a clean image has a higher precision than a damaged one; ties count half."""
-        order = np.sort(self.clean)
-        below = np.searchsorted(order, self.damaged, side="left")
-        not_above = np.searchsorted(order, self.damaged, side="right")
-        return float(1 - (below + not_above).mean() / (2 * len(order)))
+        return share_higher(self.clean, self.damaged)
 
     def sentence(self) -> str:
         """Which way damage moves the precision, in words."""

@@ -13,6 +13,7 @@ from gaussproto.config import SECTIONS
 from gaussproto.data.images import LabelledImages
 from gaussproto.errors import InputError
 from gaussproto.evaluation.protocol import Score, embed_all
+from gaussproto.evaluation.robustness import each_precision
 from gaussproto.report.curves import (
     accuracy_over_episodes,
     accuracy_over_shots,
@@ -22,7 +23,7 @@ from gaussproto.report.curves import (
 from gaussproto.report.figures import map_note
 from gaussproto.report.histogram import precision_histogram
 from gaussproto.report.html import Html, drawing, join, picture, table, tag
-from gaussproto.report.measure import confusions, each_precision, measure_precisions, thinned, view_episode
+from gaussproto.report.measure import confusions, measure_precisions, thinned, view_episode
 from gaussproto.report.source import RunSource
 from gaussproto.report.space import embedding_map
 

@@ -35,6 +35,8 @@ class Position:
     accuracies: list[float] = field(default_factory=list)  # of the episodes since the last kept checkpoint
     kept: list[tuple[float, int]] = field(default_factory=list)  # training accuracy and episode of the best ones
     warned: bool = False  # that the precision is dead
+    command: str = ""  # that began it
+    commits: list[str | None] = field(default_factory=list)  # of the code that trained it; more if it changed meanwhile
 
     def __post_init__(self) -> None:
         self.kept = [(accuracy, episode) for accuracy, episode in self.kept]  # JSON knows no tuples
@@ -110,9 +112,3 @@ def restore_optimizer(
             if value.shape == parameter.shape:
                 value = torch.empty_like(parameter, requires_grad=False).copy_(value)
             optimizer.state[parameter][key.removeprefix(prefix)] = value
-
-
-def load_network(path: Path | str) -> GaussianPrototypicalNetwork:
-    """The network of a weights file, or that of a run folder's last checkpoint, ready to embed."""
-    path = Path(path)
-    return load_checkpoint(path / "checkpoints" / "last.safetensors" if path.is_dir() else path).network().eval()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import functools
 import json
 import platform
 import shlex
@@ -18,6 +20,7 @@ from gaussproto.config import RunConfig, read_config
 from gaussproto.errors import InputError
 from gaussproto.files import read_json, remove_leftovers, write_json, write_then_rename
 from gaussproto.model.network import GaussianPrototypicalNetwork
+from gaussproto.pretrained import bundled, bundled_names
 from gaussproto.training.checkpoint import Position, load_checkpoint
 
 
@@ -51,7 +54,7 @@ class RunFolder:
     def weights(self, which: Literal["last", "top"]) -> list[Path]:
         """The weights to evaluate: the last, or those with the highest training accuracy."""
         if not self.config.exists():
-            raise InputError(f"{self.path} is neither a run folder nor a .safetensors file")
+            raise InputError(f"{self.path} is not a run folder: it has no config.json")
         if not self.last.exists():
             raise InputError(f"{self.path} has no checkpoint yet: continue its training with --resume")
         if which == "last":
@@ -135,11 +138,32 @@ class RunFolder:
                 "kept": [{"episode": episode, "accuracy": accuracy} for accuracy, episode in position.kept],
                 "parameters": sum(parameter.numel() for parameter in network.parameters()),
                 "seed": seed,
-                "command": command(),
-                "commit": commit(),
+                "command": position.command,
+                "commits": position.commits,
             },
             machine=machine(),
         )
+
+
+def find_weights(target: str, which: Literal["last", "top"] = "last") -> list[Path]:
+    """The weights files of a run folder; or one file, by its path or as the name of bundled weights."""
+    path = Path(target)
+    if path.is_dir():
+        return RunFolder(path).weights(which)
+    file = path if path.suffix == ".safetensors" else bundled(target)
+    if file is None:
+        near = difflib.get_close_matches(target, bundled_names(), n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"bundled weights are {', '.join(bundled_names())}"
+        raise InputError(f"there is no run folder, .safetensors file or bundled weights {target!r}: {hint}")
+    if which == "top":
+        raise InputError(f"{target} is one checkpoint: --checkpoints top goes with a run folder")
+    return [file]
+
+
+def load_network(target: Path | str) -> GaussianPrototypicalNetwork:
+    """The network of a run folder's last checkpoint, of a weights file, or of bundled weights, ready to embed."""
+    (path,) = find_weights(str(target))
+    return load_checkpoint(path).network().eval()
 
 
 def machine() -> dict[str, Any]:
@@ -158,6 +182,7 @@ def command() -> str:
     return shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
 
 
+@functools.cache
 def commit() -> str | None:
     """The commit of the checkout that this code is in, with `-dirty` if files differ from it; None if it is in none."""
     here = Path(__file__).parent

@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,7 +26,7 @@ from gaussproto.model.network import GaussianPrototypicalNetwork
 from gaussproto.training.checkpoint import Position, load_checkpoint, restore_optimizer, save_checkpoint
 from gaussproto.training.episode import check_enough, episode_loss, sample_episode
 from gaussproto.training.memory import keep_freed_memory
-from gaussproto.training.run_folder import RunFolder
+from gaussproto.training.run_folder import RunFolder, command, commit
 
 LOG_EVERY = 10  # episodes to a line of the log
 DEAD = 1e-3  # spread of the precision, relative to its mean, under which it weighs all images alike
@@ -105,11 +105,11 @@ def train(
                 optimizer = _optimizer(network, training, moments_of=optimizer)
             optimizer.param_groups[0]["lr"] = learning_rate(training, now)
 
-            shot = _draw_shot(config, generator)
-            drawn = sample_episode(images, episode.way, shot + episode.query, generator)
+            shots = _draw_shots(config, generator)
+            drawn = sample_episode(images, episode.way, episode.drawings, generator)
             batch = distort(as_float(drawn.flatten(0, 1)), training.distort, generator)
             batch, _ = damage(batch, stage.damage, generator)
-            row = _step(network, optimizer, batch.to(device), episode.way, shot, episode.splits)
+            row = _step(network, optimizer, batch.to(device), episode.way, shots)
             if not math.isfinite(row[0]):
                 raise _diverged(now, run)
 
@@ -204,6 +204,9 @@ def _start_or_resume(
     if checkpoint:
         restore_optimizer(optimizer, network, checkpoint.tensors)
     run.forget_after(position.episode, position.kept)
+    position.command = position.command or command()
+    if commit() not in position.commits and position.episode < config.training.episodes:
+        position.commits.append(commit())
     return network, optimizer, position
 
 
@@ -218,9 +221,10 @@ def _optimizer(
     return optimizer
 
 
-def _draw_shot(config: RunConfig, generator: torch.Generator) -> int:
-    low, high = config.episode.shot, config.episode.max_shot
-    return low if high is None else int(torch.randint(low, high + 1, (), generator=generator))
+def _draw_shots(config: RunConfig, generator: torch.Generator) -> list[int]:
+    """The number of supports in each split of an episode."""
+    low, high, splits = config.episode.shot, config.episode.max_shot, config.episode.splits
+    return [low] * splits if high is None else torch.randint(low, high + 1, (splits,), generator=generator).tolist()
 
 
 def _step(
@@ -228,8 +232,7 @@ def _step(
     optimizer: torch.optim.Optimizer,
     batch: Tensor,
     way: int,
-    shot: int,
-    splits: int,
+    shots: Sequence[int],
 ) -> list[float]:
     """One step of Adam; gives the loss, the accuracy, and the mean and spread of the precision."""
     x, s = network.embed(batch.contiguous(memory_format=torch.channels_last))
@@ -238,7 +241,7 @@ def _step(
     # What is encoded once can be split several times, each time with other drawings as the support.
     results = [
         episode_loss(network, x_class.roll(turn, dims=1), None if s_class is None else s_class.roll(turn, dims=1), shot)
-        for turn in range(splits)
+        for turn, shot in enumerate(shots)
     ]
     loss = torch.stack([loss for loss, _ in results]).mean()
     accuracy = torch.stack([accuracy for _, accuracy in results]).mean()

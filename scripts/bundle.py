@@ -1,0 +1,117 @@
+"""Make a run's last weights a part of the package: half precision where that costs nothing, a card, a digest.
+
+python scripts/bundle.py runs/NAME omniglot-small
+"""
+
+import argparse
+import hashlib
+import json
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+
+from gaussproto.data.load import load_data
+from gaussproto.evaluation.protocol import evaluate
+from gaussproto.evaluation.robustness import damage_study
+from gaussproto.files import read_json, write_json, write_then_rename
+from gaussproto.pretrained import HERE
+from gaussproto.training.checkpoint import Checkpoint, Position, load_checkpoint
+from gaussproto.training.run_folder import RunFolder
+
+LARGEST = 8 * 2**20  # bytes
+MOST_LOST = 2e-4  # accuracy
+SHOTS = (1, 2, 3, 5, 10)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("run", type=Path)
+    parser.add_argument("name")
+    given = parser.parse_args()
+    run = RunFolder(given.run)
+    whole = load_checkpoint(run.last)
+    images = load_data(whole.config.data).test
+    exact = evaluate(whole.network(), images, shots=SHOTS)
+
+    path = HERE / f"{given.name}.safetensors"
+    save(whole, given.name, path, torch.float16)
+    scores = evaluate(load_checkpoint(path).network(), images, shots=SHOTS)
+    lost = max(a.accuracy - b.accuracy for a, b in zip(exact.scores, scores.scores, strict=True))
+    if lost > MOST_LOST:
+        print(f"half precision costs {100 * lost:.3f} points: kept in single precision")
+        save(whole, given.name, path, torch.float32)
+        scores = exact
+    if path.stat().st_size > LARGEST:
+        raise SystemExit(f"{path} has {path.stat().st_size:,} bytes, more than {LARGEST:,}")
+    study = damage_study(load_checkpoint(path).network(), images)
+    text = card(given.name, whole, read_json(run.metrics), scores, study, path.stat().st_size, max(lost, 0.0))
+    (HERE / f"{given.name}.md").write_text(text)
+    digests = json.loads((HERE / "digests.json").read_text())
+    digests[given.name] = hashlib.sha256(path.read_bytes()).hexdigest()
+    write_json(HERE / "digests.json", dict(sorted(digests.items())))
+    print(text)
+
+
+def save(checkpoint: Checkpoint, name: str, path: Path, dtype: torch.dtype) -> None:
+    """Weights only; the batch norms stay in single precision, they are small."""
+    tensors = {
+        key: value.to(dtype) if value.dim() == 4 else value for key, value in checkpoint.network().state_dict().items()
+    }
+    config = checkpoint.config.model_copy(update={"name": name})
+    position = Position(transform=checkpoint.position.transform, episode=checkpoint.position.episode)
+    metadata = {"config": config.model_dump_json(), "position": json.dumps(vars(position))}
+    with write_then_rename(path) as temporary:
+        save_file({key: value.contiguous() for key, value in tensors.items()}, temporary, metadata=metadata)
+
+
+def card(name, checkpoint, metrics, scores, study, size, lost) -> str:
+    config, training = checkpoint.config, metrics["training"]
+    network, episode = config.network, config.episode
+    damage = ", ".join(f"{100 * f:g} % to {n} x {n}" for stage in config.training.stages for n, f in stage.damage)
+    rows = "\n".join(
+        f"| {shot} | " + " | ".join(f"{100 * s.accuracy:.2f} ± {100 * s.interval:.2f}" for s in found) + " |"
+        for shot in SHOTS
+        for found in [[scores.score(way, shot) for way in (5, 20)]]
+    )
+    bad = " | ".join(f"{100 * accuracy:.2f}" for accuracy in study.accuracy)
+    return f"""# {name}
+
+A {network.encoder} encoder with D = {network.embedding_dim} and one precision an image, which weighs the supports of a
+class ({network.weighting}, {network.transform}). {training["parameters"]:,} weights, {size / 2**20:.1f} MB.
+
+## Accuracy on the 20 test alphabets of Omniglot (2,636 classes, rotations among them)
+In %, running statistics (each image judged alone), ± 95 % interval over characters.
+
+| shot | 5-way | 20-way |
+|---|---|---|
+{rows}
+
+20-way 5-shot with so many of the five supports of every class brought down to {study.size} x {study.size} pixels:
+
+| damaged | 0 | 1 | 2 | 3 | 4 | 5 |
+|---|---|---|---|---|---|---|
+| accuracy | {bad} |
+
+The mean precision is {study.precision_clean:.2f} on clean and {study.precision_damaged:.2f} on such images; a clean one has
+the higher precision in {100 * study.clean_is_higher:.1f} % of pairs.
+
+## Training
+{training["episodes"]:,} episodes of {episode.way} classes and {episode.drawings} images of each, from the 30 background
+alphabets of Omniglot with rotations as classes; {episode.shot} to {episode.max_shot or episode.shot} supports, drawn anew for each of
+{episode.splits} splits of an episode; damage: {damage or "none"}; distortions of strength {config.training.distort:g}; Adam, cosine from
+{config.training.learning_rate:g}; seed {training["seed"]}. {training["seconds"] / 60:.0f} minutes on {metrics["machine"]["threads"]} threads of an
+{metrics["machine"]["processor"]}. The test alphabets chose nothing: the recipe was chosen on training alphabets held out.
+Half precision costs at most {100 * lost:.3f} points of accuracy.
+
+## Limits
+Light strokes on a dark ground, 28 x 28 pixels, one symbol to an image. It has seen handwritten characters only: photographs,
+colour and texture are foreign to it. The precision knows blur; it was not shown other defects.
+
+## Licence
+MIT, as the package. Omniglot is by Lake, Salakhutdinov and Tenenbaum (MIT licence); none of its images is in this file.
+"""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""Copy what is published of runs to `results/`, and fill the tables of `docs/reproduction.md` from there.
+
+python scripts/publish.py [RUN...]
+"""
+
+import argparse
+import re
+import shutil
+from pathlib import Path
+
+from gaussproto.config import read_config
+from gaussproto.reproduce.tables import hardware, read_runs, tables
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS, PAGE = ROOT / "results", ROOT / "docs" / "reproduction.md"
+FILES = ("config.json", "metrics.json", "log.jsonl")
+
+
+def filled(page: str, results: Path = RESULTS) -> str:
+    """The page with each `<!-- NAME -->` ... `<!-- end -->` filled anew."""
+    blocks = {"hardware": f"Trained on {hardware(read_runs(results))}."}
+    for family in ("standard", "paper"):
+        for table in tables("all", read_runs(results, f"{family}-")):
+            name = f"{family} {table.name}"
+            blocks[name] = blocks.get(name, "") + f"**{table.title}**\n\n{table.markdown()}\n\n"
+
+    def fill(match: re.Match[str]) -> str:
+        return f"<!-- {match[1]} -->\n{blocks[match[1]].strip()}\n<!-- end -->"
+
+    return re.sub(r"<!-- ([\w ]+) -->\n.*?<!-- end -->", fill, page, flags=re.DOTALL)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("runs", type=Path, nargs="*")
+    for run in parser.parse_args().runs:
+        folder = RESULTS / read_config(run / "config.json").name
+        folder.mkdir(exist_ok=True)
+        for name in FILES:
+            shutil.copyfile(run / name, folder / name)
+    PAGE.write_text(filled(PAGE.read_text()))
+
+
+if __name__ == "__main__":
+    main()

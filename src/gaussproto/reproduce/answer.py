@@ -1,0 +1,100 @@
+"""Train and score what a row needs: what is done is skipped, what was stopped goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from gaussproto.config import Norm, RunConfig
+from gaussproto.data.images import Progress, silent
+from gaussproto.data.load import Split
+from gaussproto.errors import InputError
+from gaussproto.evaluation.protocol import evaluate, usual_shots, usual_ways
+from gaussproto.evaluation.robustness import damage_study
+from gaussproto.files import read_json
+from gaussproto.training.checkpoint import load_checkpoint
+from gaussproto.training.run_folder import RunFolder, load_network
+from gaussproto.training.train import LogRecord, RunResult, train
+
+PAPER_SHOTS = (1, 5)  # those of the tables, enough where a score is dear
+
+
+def answer(
+    config: RunConfig,
+    split: Split,
+    folder: Path,
+    *,
+    device: str = "cpu",
+    on_log: Callable[[LogRecord], None] = lambda record: None,
+    progress: Progress = silent,
+) -> RunResult | None:
+    """Bring a run to its end and measure all that the tables and figures show of it.
+
+    Gives the training's result if it was stopped by a signal, None once everything is there.
+    """
+    run = RunFolder(folder)
+    if not trained(run, config):
+        result = train(config, split.train, folder, resume=run.config.exists(), device=device, on_log=on_log)
+        if result.stopped_by:
+            return result
+    for checkpoint in ("top", "last"):
+        _score(run, config, split, checkpoint, "running", None, progress)
+    _score(run, config, split, "top", "batch", PAPER_SHOTS, progress)
+    _curve(run, split, progress)
+    if "damage" not in _metrics(run) and split.test.images.shape[-1] > 7:
+        run.write_metrics(damage=damage_study(load_network(folder), split.test, progress=progress).as_dict())
+    return None
+
+
+def trained(run: RunFolder, config: RunConfig) -> bool:
+    """Whether the training in a folder went to its end; another run's folder is refused."""
+    if not run.config.exists():
+        return False
+    run.open(config, resume=True)
+    done = _metrics(run).get("training", {}).get("episodes")
+    return bool(done == config.training.episodes)
+
+
+def _metrics(run: RunFolder) -> dict[str, Any]:
+    return dict(read_json(run.metrics)) if run.metrics.exists() else {}
+
+
+def _score(
+    run: RunFolder,
+    config: RunConfig,
+    split: Split,
+    checkpoint: Any,
+    norm: Norm,
+    shots: tuple[int, ...] | None,
+    progress: Progress,
+) -> None:
+    ways, shots = usual_ways(split.test), shots or tuple(usual_shots(split.test))
+    key = f"{config.data.data} {norm} {checkpoint}"
+    there = _metrics(run).get("evaluation", {}).get(key, {}).get("scores", [])
+    if {(way, shot) for way in ways for shot in shots} <= {(score["way"], score["shot"]) for score in there}:
+        return
+    networks = [load_checkpoint(path).network() for path in run.weights(checkpoint)]
+    scores = evaluate(networks, split.test, ways, shots, norm=norm, progress=progress).as_dict()
+    content = {"target": str(run.path), "data": config.data.data, "checkpoint": checkpoint} | scores
+    run.write_evaluation(key, content)
+
+
+def _curve(run: RunFolder, split: Split, progress: Progress) -> None:
+    """Scores of the snapshots; they show how the network learned and choose nothing."""
+    there = {point["episode"]: point for point in _metrics(run).get("curve", [])}
+    for path in run.snapshots():
+        checkpoint = load_checkpoint(path)
+        episode = checkpoint.position.episode
+        if episode in there:
+            continue
+        ways = usual_ways(split.test)[-1:]
+        scores = evaluate(checkpoint.network(), split.test, ways, PAPER_SHOTS, progress=progress)
+        there[episode] = {"episode": episode, "norm": scores.norm, "scores": scores.as_dict()["scores"]}
+        run.write_metrics(curve=[there[key] for key in sorted(there)])
+
+
+def check_place(out: Path) -> None:
+    """Say so at once if runs cannot be written there."""
+    if out.exists() and not out.is_dir():
+        raise InputError(f"{out} is a file: choose a folder with --out")

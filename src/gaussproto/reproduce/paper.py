@@ -1,0 +1,134 @@
+"""What the paper reports, in %, and which run answers each row. Nothing here is measured by us."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, cast, get_args
+
+from gaussproto.config import RunConfig
+from gaussproto.errors import InputError
+from gaussproto.presets import PRESETS
+
+Budget = Literal["quick", "standard", "paper"]
+Task = tuple[int, int]  # way, shot
+
+QUICK_EPISODES = {"small": 200, "big": 40}  # a minute or two each, to see it work
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of a table and the run that answers it."""
+
+    run: str  # the preset without its family
+    label: str
+    paper: Mapping[Task, tuple[float, float]] = field(default_factory=dict)  # mean and standard deviation
+
+    def config(self, budget: Budget) -> RunConfig:
+        """The run at a budget; rows that are ours alone have no recipe of the paper, so they keep ours."""
+        standard = PRESETS[f"standard-{self.run}"]
+        if budget == "paper":
+            return PRESETS.get(f"paper-{self.run}", standard)
+        if budget == "quick":
+            episodes = QUICK_EPISODES[standard.network.encoder]
+            quick = standard.override(episodes=episodes, checkpoint_every=max(1, episodes // 10), snapshots=4)
+            return quick.model_copy(update={"name": f"quick-{self.run}"})
+        return standard
+
+
+def _paper(one: float, one_std: float, five: float, five_std: float, way: int = 20) -> dict[Task, tuple[float, float]]:
+    return {(way, 1): (one, one_std), (way, 5): (five, five_std)}
+
+
+TABLES: dict[str, tuple[Row, ...]] = {
+    "verification": (
+        Row("small-none-5shot", "vanilla, trained with 5 supports", _paper(94.28, 0.26, 98.61, 0.18)),
+        Row("small-none", "vanilla", _paper(95.64, 0.22, 98.87, 0.11)),
+        Row("small-radius", "Gaussian, radius (a)", _paper(95.99, 0.28, 98.81, 0.16)),
+    ),
+    "results": (
+        Row("big-none", "vanilla, D = 512", _paper(96.97, 0.04, 99.13, 0.03)),
+        Row("big-diagonal", "Gaussian, diagonal (a), D = 256", _paper(96.88, 0.08, 99.10, 0.04)),
+        Row("big-radius-sigmoid", "Gaussian, radius (b), D = 512", _paper(97.03, 0.03, 99.17, 0.05)),
+        Row("big-radius-wide-sigmoid", "Gaussian, radius (c), D = 512", _paper(96.98, 0.03, 99.15, 0.05)),
+        Row(
+            "big-radius-learned",
+            "Gaussian, radius (d), D = 512",
+            _paper(97.02, 0.04, 99.16, 0.05) | _paper(99.02, 0.05, 99.66, 0.02, way=5),
+        ),
+        Row(
+            "big-radius-learned-damage",
+            "Gaussian, radius (d), D = 512, damage",
+            _paper(96.94, 0.14, 99.29, 0.04) | _paper(99.07, 0.03, 99.73, 0.02, way=5),
+        ),
+    ),
+    "distances": (
+        Row("small-cosine", "cosine"),
+        Row("small-sqrt", "square root of Euclidean"),
+        Row("small-none", "Euclidean"),
+        Row("small-squared", "squared Euclidean"),
+    ),
+    "ours": (
+        Row("small-several", "small, vanilla"),
+        Row("small-weighted", "small, radius that weighs the supports"),
+        Row("big-several", "big, vanilla"),
+        Row("big-weighted", "big, radius that weighs the supports"),
+    ),
+}
+
+# Accuracy in % as the paper quotes it: 20-way 1- and 5-shot, 5-way 1- and 5-shot.
+LITERATURE: dict[str, tuple[str, str, str, str]] = {
+    "Matching networks": ("93.8", "98.5", "98.1", "98.9"),
+    "Matching networks, fine-tuned": ("93.5", "98.7", "97.9", "98.7"),
+    "Neural statistician": ("93.2", "98.1", "98.1", "99.5"),
+    "Prototypical networks": ("96.0", "98.9", "98.8", "99.7"),
+    "TCML": ("", "", "98.8 ± 0.22", "99.2 ± 0.17"),
+    "Finn et al. (MAML)": ("", "", "98.7 ± 0.4", "99.9 ± 0.3"),
+    "Munkhdalai and Yu": ("", "", "98.9", ""),
+    "the paper, radius": ("97.02 ± 0.04", "99.16 ± 0.05", "99.02 ± 0.05", "99.66 ± 0.02"),
+    "the paper, radius with damage": ("96.94 ± 0.14", "99.29 ± 0.04", "99.07 ± 0.03", "99.73 ± 0.02"),
+}
+COMPARED = ("big-radius-learned", "big-radius-learned-damage")
+
+# The runs of each figure, by the labels in it; `needs` of a figure that takes one run has one.
+FIGURE_RUNS: dict[int, dict[str, str]] = {
+    1: {"network": "small-weighted"},
+    2: {"network": "small-weighted"},
+    3: {"network": "small-none"},
+    4: {"vanilla": "big-none", "radius": "big-radius-learned", "diagonal": "big-diagonal"},
+    5: {"without damage": "big-radius-learned", "with damage": "big-radius-learned-damage"},
+    6: {"network": "big-radius-learned-damage"},
+    7: {"network": "big-radius-learned"},
+    8: {"small": "small-radius", "big": "big-radius-learned"},
+    9: {"network": "big-radius-learned-damage"},
+    10: {"network": "small-weighted"},
+    11: {"network": "small-weighted"},
+}
+WHAT = (*TABLES, "comparison", "figures", "all")
+
+
+def rows_of(what: str, only: str | None = None) -> list[Row]:
+    """The rows whose runs a table or the figures need, each once; or only those of them that are named."""
+    every = {row.run: row for rows in TABLES.values() for row in rows}
+    if what in TABLES:
+        names = [row.run for row in TABLES[what]]
+    elif what == "comparison":
+        names = list(COMPARED)
+    elif what == "figures":
+        names = list(dict.fromkeys(run for runs in FIGURE_RUNS.values() for run in runs.values()))
+    elif what == "all":
+        names = list(every)
+    else:
+        raise InputError(f"there is nothing to reproduce called {what!r}: it is one of {', '.join(WHAT)}")
+    for name in only.split(",") if only else ():
+        if name not in names:
+            raise InputError(f"--only names rows of {what}, which are {', '.join(names)} (found {name!r})")
+    return [every[name] for name in (only.split(",") if only else names)]
+
+
+def check_budget(budget: str) -> Budget:
+    """The budget of that name."""
+    for known in get_args(Budget):
+        if budget == known:
+            return cast("Budget", known)
+    raise InputError(f"--budget is one of {', '.join(get_args(Budget))} (found {budget!r})")

@@ -1,0 +1,120 @@
+"""The tables say what the runs measured, and nothing is done twice."""
+
+import json
+
+import pytest
+
+from gaussproto.config import RunConfig
+from gaussproto.data.load import Split
+from gaussproto.errors import InputError
+from gaussproto.presets import PRESETS, preset
+from gaussproto.reproduce.answer import answer
+from gaussproto.reproduce.figures import write_figures
+from gaussproto.reproduce.paper import FIGURE_RUNS, TABLES, WHAT, rows_of
+from gaussproto.reproduce.tables import read_runs, score, tables, words
+
+EVERY = {row.run: row for rows in TABLES.values() for row in rows}
+
+
+@pytest.fixture(scope="module")
+def split(characters):
+    return Split(characters.select(range(60)), characters.select(range(60, 84)))
+
+
+@pytest.fixture(scope="module")
+def answered(split, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("answered") / "small-radius"
+    assert answer(tiny(), split, folder) is None
+    return folder
+
+
+def tiny() -> RunConfig:
+    small = {"filters": "8,8,8", "embedding_dim": 8, "way": 12, "episodes": 30, "checkpoint_every": 5, "snapshots": 3}
+    return preset("standard-small-radius", data="strokes", **small)
+
+
+def test_a_run_is_measured_in_full(answered, split):
+    metrics = json.loads((answered / "metrics.json").read_text())
+    assert set(metrics["evaluation"]) == {"strokes running top", "strokes running last", "strokes batch top"}
+    assert {(s["way"], s["shot"]) for s in metrics["evaluation"]["strokes running top"]["scores"]} == {
+        (way, shot) for way in (5, 20) for shot in range(1, 20)
+    }
+    assert [point["episode"] for point in metrics["curve"]] == [10, 20, 30]
+    assert len(metrics["damage"]["accuracy"]) == 6
+    assert {"seed", "command", "commits", "seconds"} <= metrics["training"].keys()
+
+
+def test_what_is_done_is_skipped_and_what_is_missing_is_measured(answered, split, monkeypatch):
+    path = answered / "metrics.json"
+    whole = json.loads(path.read_text())
+
+    def must_not(*args, **kwargs):
+        raise AssertionError("done already")
+
+    with monkeypatch.context() as patch:
+        for name in ("train", "evaluate", "damage_study"):
+            patch.setattr(f"gaussproto.reproduce.answer.{name}", must_not)
+        assert answer(tiny(), split, answered) is None
+    assert json.loads(path.read_text()) == whole
+
+    part = json.loads(path.read_text())
+    del part["evaluation"]["strokes batch top"], part["damage"]
+    part["curve"].pop(1)
+    path.write_text(json.dumps(part))
+    answer(tiny(), split, answered)
+    again = json.loads(path.read_text())
+    assert again["damage"] == whole["damage"]
+    assert again["curve"] == whole["curve"]
+    assert again["evaluation"]["strokes batch top"]["scores"] == whole["evaluation"]["strokes batch top"]["scores"]
+
+
+def test_another_recipe_in_the_same_folder_is_refused(answered, split):
+    with pytest.raises(InputError, match="other settings"):
+        answer(tiny().override(learning_rate=0.1), split, answered)
+
+
+def test_tables_hold_the_scores(answered):
+    runs = read_runs(answered.parent)
+    (table,) = tables("verification", runs)
+    by_run = {row[0].strip("`"): row for row in table.rows}
+    assert by_run["small-none"][3] == "-"  # not run
+    row = by_run["small-radius"]
+    found = score(runs["small-radius"], (20, 1))
+    assert row[2] == "95.99 ± 0.28"
+    assert row[3] == f"{100 * found['accuracy']:.2f} ± {100 * found['std']:.2f} [± {100 * found['interval']:.2f}]"
+    assert row[4] == words(score(runs["small-radius"], (20, 1), "batch"))
+    assert all(len(line) == len(table.columns) for table in tables("all", runs) for line in table.rows)
+
+
+def test_figures_are_drawn_where_their_runs_are(answered, tmp_path, monkeypatch):
+    monkeypatch.setattr("gaussproto.reproduce.figures.FIGURE_RUNS", {7: {"network": "small-radius"}, 8: {"a": "none"}})
+    files = write_figures(answered.parent, tmp_path)
+    assert [path.name for path in files] == ["figure-07.svg", "figure-07.png"]
+
+
+def test_every_row_has_its_runs():
+    for run, row in EVERY.items():
+        standard = row.config("standard")
+        assert standard == PRESETS[f"standard-{run}"]
+        assert row.config("quick").network == standard.network
+        assert row.config("quick").training.episodes < 300
+        if f"paper-{run}" in PRESETS:
+            paper = row.config("paper")
+            assert paper.network == standard.network
+            assert [stage.damage for stage in paper.training.stages] == [s.damage for s in standard.training.stages]
+            assert (paper.training.schedule, paper.training.learning_rate) == ("halving", 2e-3)
+    assert {run for runs in FIGURE_RUNS.values() for run in runs.values()} <= EVERY.keys()
+    assert all(rows_of(what) for what in WHAT)
+    assert [row.run for row in rows_of("all", "big-none,small-none")] == ["big-none", "small-none"]
+
+
+@pytest.mark.parametrize(
+    ("what", "only", "message"),
+    [
+        ("tables", None, "nothing to reproduce called 'tables': it is one of verification, results"),
+        ("verification", "big-none", "rows of verification, which are small-none-5shot, small-none, small-radius"),
+    ],
+)
+def test_unknown_names(what, only, message):
+    with pytest.raises(InputError, match=message):
+        rows_of(what, only)

@@ -137,7 +137,8 @@ def _ours(runs: Mapping[str, Metrics]) -> Table:
         "precision: clean, damaged",
         "higher on clean",
     )
-    rows = [*TABLES["verification"], *TABLES["results"], *TABLES["ours"]]
+    every = [*TABLES["verification"], *TABLES["results"], *TABLES["ours"]]
+    rows = [row for row in every if row.run in runs]
     return Table("ours", "Bad supports", columns, tuple(_damage_line(row, runs.get(row.run), tasks) for row in rows))
 
 

@@ -7,14 +7,13 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from gaussproto.config import RunConfig, TrainingConfig
 from gaussproto.data.damage import damage
@@ -24,9 +23,10 @@ from gaussproto.data.load import load_data
 from gaussproto.errors import InputError
 from gaussproto.model.network import GaussianPrototypicalNetwork
 from gaussproto.training.checkpoint import Position, load_checkpoint, restore_optimizer, save_checkpoint
-from gaussproto.training.episode import check_enough, episode_loss, sample_episode
+from gaussproto.training.episode import check_enough, sample_episode
 from gaussproto.training.memory import keep_freed_memory
 from gaussproto.training.run_folder import RunFolder, command, commit
+from gaussproto.training.step import make_optimizer, step
 
 LOG_EVERY = 10  # episodes to a line of the log
 DEAD = 1e-3  # spread of the precision, relative to its mean, under which it weighs all images alike
@@ -102,14 +102,14 @@ def train(
             number, stage = training.stage_at(now)
             if stage.transform not in (None, network.config.transform):
                 network.set_transform(stage.transform)
-                optimizer = _optimizer(network, training, moments_of=optimizer)
+                optimizer = make_optimizer(network, training, moments_of=optimizer)
             optimizer.param_groups[0]["lr"] = learning_rate(training, now)
 
             shots = _draw_shots(config, generator)
             drawn = sample_episode(images, episode.way, episode.drawings, generator)
             batch = distort(as_float(drawn.flatten(0, 1)), training.distort, generator)
             batch, _ = damage(batch, stage.damage, generator)
-            row = _step(network, optimizer, batch.to(device), episode.way, shots)
+            row = step(network, optimizer, batch.to(device), episode.way, shots)
             if not math.isfinite(row[0]):
                 raise _diverged(now, run)
 
@@ -200,7 +200,7 @@ def _start_or_resume(
             network = GaussianPrototypicalNetwork(config.network)
     network.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     network.train()
-    optimizer = _optimizer(network, config.training)
+    optimizer = make_optimizer(network, config.training)
     if checkpoint:
         restore_optimizer(optimizer, network, checkpoint.tensors)
     run.forget_after(position.episode, position.kept)
@@ -210,53 +210,10 @@ def _start_or_resume(
     return network, optimizer, position
 
 
-def _optimizer(
-    network: GaussianPrototypicalNetwork, training: TrainingConfig, moments_of: torch.optim.Adam | None = None
-) -> torch.optim.Adam:
-    optimizer = torch.optim.Adam(network.parameters(), lr=training.learning_rate, fused=True)
-    if moments_of:
-        for parameter in network.parameters():
-            if parameter in moments_of.state:
-                optimizer.state[parameter] = moments_of.state[parameter]
-    return optimizer
-
-
 def _draw_shots(config: RunConfig, generator: torch.Generator) -> list[int]:
     """The number of supports in each split of an episode."""
     low, high, splits = config.episode.shot, config.episode.max_shot, config.episode.splits
     return [low] * splits if high is None else torch.randint(low, high + 1, (splits,), generator=generator).tolist()
-
-
-def _step(
-    network: GaussianPrototypicalNetwork,
-    optimizer: torch.optim.Optimizer,
-    batch: Tensor,
-    way: int,
-    shots: Sequence[int],
-) -> list[float]:
-    """One step of Adam; gives the loss, the accuracy, and the mean and spread of the precision."""
-    x, s = network.embed(batch.contiguous(memory_format=torch.channels_last))
-    x_class = x.unflatten(0, (way, -1))
-    s_class = None if s is None else s.unflatten(0, (way, -1))
-    # What is encoded once can be split several times, each time with other drawings as the support.
-    results = [
-        episode_loss(network, x_class.roll(turn, dims=1), None if s_class is None else s_class.roll(turn, dims=1), shot)
-        for turn, shot in enumerate(shots)
-    ]
-    loss = torch.stack([loss for loss, _ in results]).mean()
-    accuracy = torch.stack([accuracy for _, accuracy in results]).mean()
-    optimizer.zero_grad(set_to_none=True)
-    (loss / way).backward()
-    optimizer.step()
-    return [loss.item(), accuracy.item(), *_precision_spread(s)]
-
-
-def _precision_spread(s: Tensor | None) -> tuple[float, float]:
-    if s is None:
-        return math.nan, math.nan
-    s = s.detach()
-    each = s.diagonal(dim1=-2, dim2=-1) if s.dim() == 3 else s  # (N, E)
-    return each.mean().item(), each.std(dim=0).mean().item()
 
 
 def _diverged(episode: int, run: RunFolder) -> TrainingDiverged:

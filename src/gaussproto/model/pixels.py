@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from gaussproto.model.winograd import conv3x3
 
@@ -38,10 +38,44 @@ def encode(blocks: Iterable[Block], images: Tensor) -> Tensor:
 
 def _batch_normed(block: Block, x: Tensor) -> Tensor:
     """With the statistics of this batch."""
-    y = _convolve(x, block.conv.weight)
+    if _is_short(x):
+        return _batch_normed_patches(block, x)
+    y = conv3x3(x, block.conv.weight)
     H, W, N, C = y.shape
     y = block.norm(y.view(1, H * W, N, C).permute(0, 3, 1, 2))  # (1, C, H * W, N), channels last
     return block.activate(_pool(y.permute(0, 2, 3, 1).view(H, W, N, C)), channels=-1)
+
+
+def _batch_normed_patches(block: Block, x: Tensor) -> Tensor:
+    """The same for few channels, where activations are largest: their statistics come from those of the patches.
+
+    y = patch . f has the mean E[patch] . f and the variance f' Cov[patch] f. So the norm can be a part of the filters
+    before anything is convolved, and its gradient is one of small matrices.
+    """
+    patches, norm = _patches(x), block.norm
+    rows = patches.flatten(1, 2)  # (H, W * N, P)
+    count = rows.shape[0] * rows.shape[1]
+    mean_patch = rows.mean(dim=1).mean(dim=0)
+    second = torch.bmm(rows.mT, rows).double().sum(dim=0) / count  # a difference of large sums: in double precision
+    covariance = (second - mean_patch.double().outer(mean_patch.double())).to(x.dtype)
+    filters = _as_matrix(block.conv.weight)
+    mean = mean_patch @ filters
+    variance = (filters * (covariance @ filters)).sum(dim=0)
+    _remember(norm, mean.detach(), variance.detach() * (count / (count - 1)))
+    scale = norm.weight * torch.rsqrt(variance + norm.eps)
+    product: Tensor = _PatchProduct.apply(patches, filters * scale)  # type: ignore[no-untyped-call]
+    return block.activate(_pool(product) + (norm.bias - mean * scale), channels=-1)
+
+
+def _remember(norm: nn.BatchNorm2d, mean: Tensor, variance: Tensor) -> None:
+    """Update the running statistics as the norm itself does."""
+    if not norm.training or norm.running_mean is None or norm.running_var is None:
+        return
+    assert norm.num_batches_tracked is not None
+    norm.num_batches_tracked.add_(1)
+    share = norm.momentum if norm.momentum is not None else 1 / int(norm.num_batches_tracked)
+    norm.running_mean.lerp_(mean, share)
+    norm.running_var.lerp_(variance, share)
 
 
 def _folded(block: Block, x: Tensor) -> Tensor:
@@ -50,21 +84,31 @@ def _folded(block: Block, x: Tensor) -> Tensor:
     assert norm.running_mean is not None
     assert norm.running_var is not None
     scale = norm.weight * torch.rsqrt(norm.running_var + norm.eps)
-    H, W = x.shape[:2]
-    y = _convolve(x, block.conv.weight * scale[:, None, None, None], (H // 2 * 2, W // 2 * 2))
+    outputs = x.shape[0] // 2 * 2, x.shape[1] // 2 * 2
+    weight = block.conv.weight * scale[:, None, None, None]
+    if _is_short(x):
+        y: Tensor = _PatchProduct.apply(_patches(x, outputs), _as_matrix(weight))  # type: ignore[no-untyped-call]
+    else:
+        y = conv3x3(x, weight, outputs)
     # The bias does not change which pixel is the largest.
     return block.activate(_pool(y) + (norm.bias - norm.running_mean * scale), channels=-1)
 
 
-def _convolve(x: Tensor, weight: Tensor, outputs: tuple[int, int] | None = None) -> Tensor:
-    if x.shape[-1] > FEW_CHANNELS or x.requires_grad:
-        return conv3x3(x, weight, outputs)
+def _is_short(x: Tensor) -> bool:
+    """Whether the 3x3 patches of each pixel can be written out."""
+    return x.shape[-1] <= FEW_CHANNELS and not x.requires_grad
+
+
+def _patches(x: Tensor, outputs: tuple[int, int] | None = None) -> Tensor:
+    """(H, W, N, C) -> (H, W, N, 9 C), or only the first `outputs` pixels."""
     H, W = outputs or x.shape[:2]
     padded = F.pad(x, (0, 0, 0, 0, 1, 1, 1, 1))
-    patches = torch.cat([padded[i : i + H, j : j + W] for i in range(3) for j in range(3)], dim=-1)
-    filters = weight.permute(2, 3, 1, 0).reshape(patches.shape[-1], -1)
-    product: Tensor = _PatchProduct.apply(patches, filters)  # type: ignore[no-untyped-call]
-    return product
+    return torch.cat([padded[i : i + H, j : j + W] for i in range(3) for j in range(3)], dim=-1)
+
+
+def _as_matrix(weight: Tensor) -> Tensor:
+    """(O, C, 3, 3) -> (9 C, O), to multiply patches by."""
+    return weight.permute(2, 3, 1, 0).flatten(0, 2)
 
 
 class _PatchProduct(torch.autograd.Function):

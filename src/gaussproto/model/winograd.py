@@ -57,11 +57,12 @@ class _Conv3x3(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, rows: Plan, columns: Plan) -> Tensor:
         _, _, N, C = x.shape
         O = weight.shape[0]  # noqa: E741
-        U = torch.einsum("ia,ocab,jb->ijco", rows.G, weight, columns.G).reshape(-1, C, O)
+        G = torch.kron(rows.G, columns.G)  # (points^2, 9)
+        U = (G @ weight.permute(2, 3, 0, 1).reshape(9, -1)).view(-1, O, C)
         V = _spread(rows.B_first, columns.B_second, x).view(rows.tiles, len(U), columns.tiles * N, C)
         M = x.new_empty(rows.tiles, len(U), columns.tiles * N, O)
         for v, m in zip(V, M, strict=True):
-            torch.bmm(v, U, out=m)
+            torch.bmm(v, U.transpose(1, 2), out=m)
         ctx.save_for_backward(V, U)
         ctx.plans = rows, columns
         return _gather(rows.A_first, columns.A_second, M.view(rows.tiles * rows.points, -1, N, O))
@@ -70,18 +71,18 @@ class _Conv3x3(torch.autograd.Function):
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, Tensor, None, None]:
         V, U = ctx.saved_tensors
         rows, columns = ctx.plans
-        N, (C, O) = dy.shape[2], U.shape[1:]  # noqa: E741
+        N, (O, C) = dy.shape[2], U.shape[1:]  # noqa: E741
         dM = _spread(rows.A_first, columns.A_second, dy.contiguous()).view(*V.shape[:3], O)
         dU = torch.zeros_like(U)
         for v, dm in zip(V, dM, strict=True):
-            dU.baddbmm_(v.transpose(1, 2), dm)
-        dU = dU.view(rows.points, columns.points, C, O)
-        dweight = torch.einsum("ia,ijco,jb->ocab", rows.G, dU, columns.G)
+            dU.baddbmm_(dm.transpose(1, 2), v)
+        G = torch.kron(rows.G, columns.G)
+        dweight = (G.T @ dU.view(len(G), -1)).view(3, 3, O, C).permute(2, 3, 0, 1)
         if not ctx.needs_input_grad[0]:
             return None, dweight, None, None
         dV = torch.empty_like(V)
         for dm, dv in zip(dM, dV, strict=True):
-            torch.bmm(dm, U.transpose(1, 2), out=dv)
+            torch.bmm(dm, U, out=dv)
         dx = _gather(rows.B_first, columns.B_second, dV.view(rows.tiles * rows.points, -1, N, C))
         return dx, dweight, None, None
 

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -143,3 +144,18 @@ def test_command():
     result = subprocess.run([*command, "--only", "slow"], capture_output=True, text=True, env=os.environ)
     assert result.returncode == 2
     assert result.stderr.startswith("gaussproto: nothing is measured that is called 'slow'")
+
+
+def test_page_is_filled_and_filled_again(report, tmp_path):
+    root = Path(__file__).resolve().parents[2]
+    (tmp_path / "performance.md").write_text((root / "docs" / "performance.md").read_text())
+    (tmp_path / "results.json").write_text(json.dumps(report.as_dict()))
+    command = [sys.executable, root / "benchmarks" / "publish.py", tmp_path / "results.json", "--docs", tmp_path]
+    pages = []
+    for _ in range(2):
+        subprocess.run(command, check=True, env=os.environ)
+        pages.append((tmp_path / "performance.md").read_text())
+    assert pages[0] == pages[1]
+    assert "| training step, small 60-way 1+19 | 0.500 s | 1.500 s | 3.00 |" in pages[0]
+    assert "What did not pay" in pages[0]
+    assert (tmp_path / "images" / "performance.svg").exists()

@@ -36,7 +36,8 @@ from gaussproto.training.run_folder import RunFolder, machine
 from gaussproto.training.step import make_optimizer, step
 from gaussproto.training.train import train
 
-WARM_UP = 2  # times before the clock runs: memory is claimed, threads start
+WARM_UP = 2  # times before the clock runs: threads start, memory is claimed
+STEPS_WARM_UP = 6  # of our own training: memory is claimed for good, and it takes some steps until it is enough
 GEMM = 2048  # side of the square matrices whose product tells the machine's speed
 PLAIN_BATCH = 128  # images that the plain network embeds at once; more of them are slower
 PNG_SIZE, ALPHABETS = 105, 6  # Omniglot's files have 105 pixels to a side; six alphabets hold over 120 characters
@@ -171,7 +172,8 @@ def main() -> None:
         work = Work(**asked["work"])
         with tempfile.TemporaryDirectory() as folder:
             do = prepare(work, Path(folder))
-            for _ in range(WARM_UP):
+            settles = work.kind in ("step", "episode") and not work.plain
+            for _ in range(STEPS_WARM_UP if settles else WARM_UP):
                 do()
             times = timed(do, asked["seconds"], asked["least"])
             del do  # ends the loader's processes before their files go

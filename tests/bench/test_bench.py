@@ -14,7 +14,9 @@ from gaussproto.bench import measure, show, work
 from gaussproto.bench.cases import Case, Work, all_cases, chosen_cases
 from gaussproto.bench.plain import plain_loss, plain_network
 from gaussproto.data.images import silent
+from gaussproto.data.load import Split
 from gaussproto.errors import InputError
+from gaussproto.presets import preset
 
 TINY = Work("step", way=4, query=8)
 
@@ -78,6 +80,15 @@ def test_processes_tell():
 
 
 pytestmark = pytest.mark.filterwarnings("ignore:other programs are running")
+
+
+def test_learning_curve(characters):
+    tiny = preset("fast-small-none", way=10, episodes=30, snapshots=3, filters=(8, 8, 8), embedding_dim=8)
+    curve = work.learning_curve(tiny, Split(characters, characters))
+    seconds, accuracy = zip(*curve, strict=True)
+    assert sorted(set(seconds)) == list(seconds)
+    assert len(curve) == 3
+    assert all(0.05 < share <= 1 for share in accuracy)
 
 
 def test_what_fails_is_left_out():

@@ -21,9 +21,9 @@ import torch
 
 from gaussproto.bench import plain
 from gaussproto.bench.cases import DRAWINGS, Work
-from gaussproto.config import NetworkConfig, TrainingConfig
+from gaussproto.config import NetworkConfig, RunConfig, TrainingConfig
 from gaussproto.data.images import LabelledImages, as_float
-from gaussproto.data.load import load_data
+from gaussproto.data.load import Split, load_data
 from gaussproto.data.strokes import strokes
 from gaussproto.evaluation.protocol import embed_all, evaluate
 from gaussproto.model.encoder import FILTERS
@@ -149,10 +149,8 @@ def multiplications(work: Work) -> int:
     return total * work.batch
 
 
-def learning_curve(data_root: str | None) -> list[tuple[float, float]]:
-    """Train `fast-small-none` on Omniglot: seconds of training, and 20-way 1-shot accuracy on the test set then."""
-    config = preset("fast-small-none", snapshots=SNAPSHOTS)
-    split = load_data(config.data, Path(data_root) if data_root else None)
+def learning_curve(config: RunConfig, split: Split) -> list[tuple[float, float]]:
+    """Seconds of training at each snapshot, and the 20-way 1-shot accuracy on the test set then."""
     curve = []
     with tempfile.TemporaryDirectory() as folder:
         train(config, split.train, Path(folder) / "run")
@@ -167,7 +165,9 @@ def main() -> None:
     """Take what to do from the command line, as JSON, and print what was found, as JSON."""
     asked = json.loads(sys.argv[1])
     if "curve" in asked:
-        found: dict[str, Any] = {"curve": learning_curve(asked["data_root"])}
+        config = preset("fast-small-none", snapshots=SNAPSHOTS)
+        split = load_data(config.data, Path(asked["data_root"]) if asked["data_root"] else None)
+        found: dict[str, Any] = {"curve": learning_curve(config, split)}
     else:
         work = Work(**asked["work"])
         with tempfile.TemporaryDirectory() as folder:

@@ -22,20 +22,8 @@ def folder(
 
     Files with other endings and hidden ones are passed over; a file that is named as an image and is none is an error.
     """
-    if not root.is_dir():
-        raise InputError(f"there is no folder {root}: name omniglot, strokes, or a folder of CLASS/IMAGE files")
-    classes = sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
-    files = [_images_of(path) for path in classes]
-    if not classes:
-        raise InputError(
-            f"{root} has no class in it: give each class a folder of its own, as in {root}/CLASS/IMAGE.png"
-        )
-    for path, images in zip(classes, files, strict=True):
-        if not images:
-            endings = ", ".join(sorted(ENDINGS))
-            raise InputError(f"class {path.name!r} of {root} has no image ({endings}): add some or remove the folder")
-
-    paths = [path for images in files for path in images]
+    files = class_files(root)
+    paths = [path for images in files.values() for path in images]
 
     def decode(path: Path) -> np.ndarray:
         return fit(open_image(path, str(path)), size, channels)
@@ -49,9 +37,9 @@ def folder(
         pixels = 255 - pixels
     return LabelledImages(
         torch.from_numpy(pixels),
-        torch.tensor([len(images) for images in files]),
-        tuple(path.name for path in classes),
-        (root.name,) * len(classes),
+        torch.tensor([len(images) for images in files.values()]),
+        tuple(files),
+        (root.name,) * len(files),
     )
 
 
@@ -74,5 +62,26 @@ def split_classes(images: LabelledImages, test_fraction: float) -> tuple[Labelle
     return images.select(sorted(order[held_out:])), images.select(sorted(order[:held_out]))
 
 
-def _images_of(path: Path) -> list[Path]:
-    return sorted(file for file in path.iterdir() if file.suffix.lower() in ENDINGS and not file.name.startswith("."))
+def class_files(root: Path) -> dict[str, list[Path]]:
+    """The image files of each class of `root/CLASS/IMAGE`, in the order of their names."""
+    if not root.is_dir():
+        raise InputError(f"there is no folder {root}: name omniglot, strokes, or a folder of CLASS/IMAGE files")
+    files = {
+        path.name: image_files(path)
+        for path in sorted(root.iterdir())
+        if path.is_dir() and not path.name.startswith(".")
+    }
+    if not files:
+        raise InputError(
+            f"{root} has no class in it: give each class a folder of its own, as in {root}/CLASS/IMAGE.png"
+        )
+    for name, images in files.items():
+        if not images:
+            endings = ", ".join(sorted(ENDINGS))
+            raise InputError(f"class {name!r} of {root} has no image ({endings}): add some or remove the folder")
+    return files
+
+
+def image_files(folder: Path) -> list[Path]:
+    """The files of a folder that are named as images, in the order of their names."""
+    return sorted(file for file in folder.iterdir() if file.suffix.lower() in ENDINGS and not file.name.startswith("."))

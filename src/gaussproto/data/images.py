@@ -18,6 +18,7 @@ from torch import Tensor
 from gaussproto.errors import InputError
 
 TURNED = " turned "  # between a class's name and the degrees of its rotation
+LARGEST_SIDE = 20_000  # pixels
 Progress = Callable[[str, int, int | None], None]  # what is being done, how much is done, how much there is if known
 
 
@@ -132,10 +133,26 @@ def open_image(source: bytes | Path, name: str) -> Image.Image:
     """Decode an image file, upright, transparency on white; a file that is no image is named in the error."""
     try:
         with Image.open(BytesIO(source) if isinstance(source, bytes) else source) as file:
+            check_sides(file.size, name)  # before anything of that size is in memory
             file.load()
-            image = ImageOps.exif_transpose(file)
+            return plain(file)
+    except InputError:
+        raise
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise InputError(f"{name} is not a readable image ({error}): replace or remove it") from error
+
+
+def check_sides(size: tuple[int, int], name: str) -> None:
+    """Say so if an image has no pixels, or more to a side than any image of one thing needs."""
+    if min(size) < 1 or max(size) > LARGEST_SIDE:
+        raise InputError(
+            f"{name} is {size[0]} x {size[1]} pixels: give an image with from 1 to {LARGEST_SIDE:,} a side"
+        )
+
+
+def plain(image: Image.Image) -> Image.Image:
+    """An image upright as its camera says, of 8 bits to a pixel, transparency on white."""
+    image = ImageOps.exif_transpose(image)
     if image.mode.startswith("I;16"):
         return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
     if image.has_transparency_data:

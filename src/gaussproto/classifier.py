@@ -1,0 +1,262 @@
+"""A scikit-learn classifier for people with a few labelled images, or vectors, of each class."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from gaussproto.config import Distance
+from gaussproto.embedder import IDENTITY, Embedder, find_embedder
+from gaussproto.errors import InputError
+from gaussproto.head import GaussianHead
+from gaussproto.inputs import INKS, Ink, check_as_many, list_images, read_images, with_bright_ink, with_labels
+from gaussproto.labels import as_array, check_among, merge_classes, read_labels
+from gaussproto.model.distance import distances
+from gaussproto.model.prototype import class_prototypes, support_shares
+
+
+class GaussianPrototypeClassifier(
+    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
+    ClassifierMixin,  # type: ignore[misc]
+    TransformerMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+):
+    r"""Few-shot classification: each class is a Gaussian made of its examples, and the nearest class is the answer.
+
+    .. math:: p_c = \frac{\sum_i s_i x_i}{\sum_i s_i} \qquad P(c \mid x) \propto \exp(-d(x, p_c) / T)
+
+    Nothing is trained: the network embeds the examples, and those of low precision count for less. Images are arrays,
+    PIL images, paths of files, or a folder (of `CLASS/IMAGE` files where labels are needed); grey or colour, any size.
+
+    Args:
+        encoder: what embeds: the name of bundled weights, a weights file, a run folder, a network object, or `identity`
+            for inputs that are feature vectors already.
+        ink: `dark` ink on a light ground, `bright` on a dark one, `detect` for each image by itself; `auto` is what the
+            weights were trained for: detection, or for weights trained on a folder its own setting.
+        image_size: side in pixels that images are brought to; that of the weights if not given.
+        distance: the name of the distance; that of the weights if not given.
+        temperature: T, by which distances are divided to give probabilities.
+
+    Attributes:
+        classes_: (C,) the labels, sorted if they sort.
+        prototypes_: (C, D).
+        precisions_: (C, E) the sum of the examples' precisions, or None if the encoder gives none.
+        example_weights_: (N,) the share that each example has in its prototype; those of a class add up to 1.
+        example_labels_, example_names_: (N,) the label of each example, and its file if it came from one.
+        example_embeddings_, example_precisions_: (N, D), and (N, E) or None.
+
+    >>> X = [[0.0, 0.0], [0.2, 0.0], [5.0, 5.0]]
+    >>> clf = GaussianPrototypeClassifier("identity").fit(X, ["near", "near", "far"])
+    >>> clf.predict([[1.0, 1.0]]).tolist(), clf.example_weights_.tolist()
+    (['near'], [0.5, 0.5, 1.0])
+    """
+
+    def __init__(
+        self,
+        encoder: Any = "omniglot-small",
+        *,
+        ink: Ink = "auto",
+        image_size: int | None = None,
+        distance: Distance | None = None,
+        temperature: float = 1.0,
+    ) -> None:
+        self.encoder = encoder
+        self.ink = ink
+        self.image_size = image_size
+        self.distance = distance
+        self.temperature = temperature
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        if not (isinstance(self.encoder, GaussianHead) or (isinstance(self.encoder, str) and self.encoder == IDENTITY)):
+            tags.input_tags.two_d_array = False
+            tags.input_tags.three_d_array = tags.input_tags.string = True
+            tags.no_validation = True
+        return tags
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the classes of these examples and no others. Without labels X is a folder of `CLASS/IMAGE` files."""
+        with self._all_or_nothing():
+            self._check_parameters()
+            self.embedder_ = find_embedder(self.encoder)
+            x, s, labels, names = self._read_examples(X, y, reset=True)
+            self._settle(x, s, labels, names)
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Self:
+        """Learn more examples, of classes that are there or of new ones.
+
+        `classes` is not needed; if it is given, other labels are refused.
+        """
+        fitted = hasattr(self, "classes_")
+        with self._all_or_nothing():
+            self._check_parameters()
+            if not fitted:
+                self.embedder_ = find_embedder(self.encoder)
+            x, s, labels, names = self._read_examples(X, y, reset=not fitted)
+            if classes is not None:
+                check_among(labels, read_labels(classes))
+            if fitted:
+                x = np.concatenate([self.example_embeddings_, x])
+                s = None if s is None else np.concatenate([self.example_precisions_, s])
+                labels = [*self.example_labels_.tolist(), *labels]
+                names = [*self.example_names_, *names]
+            self._settle(x, s, labels, names)
+        return self
+
+    def forget(self, label: Hashable) -> Self:
+        """Drop a class with all its examples."""
+        check_is_fitted(self)
+        known = self.classes_.tolist()
+        (label,) = read_labels([label])
+        if label not in known:
+            near = difflib.get_close_matches(str(label), map(str, known), n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {len(known)} others"
+            raise InputError(f"there is no class {label!r} to forget: {hint}")
+        keep = [i for i, other in enumerate(self.example_labels_.tolist()) if other != label]
+        s = self.example_precisions_
+        labels = self.example_labels_[keep].tolist()
+        names = [self.example_names_[i] for i in keep]
+        self._settle(self.example_embeddings_[keep], None if s is None else s[keep], labels, names)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """(N,) the label of the nearest class."""
+        nearest = self._distances(X).argmin(axis=1)
+        labels: np.ndarray = self.classes_[nearest]
+        return labels
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """(N, C) the probability of each class, in the order of `classes_`."""
+        d = torch.from_numpy(self._distances(X))
+        return torch.softmax(-d / self.temperature, dim=1).numpy()
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """(N, C) minus the distance to each class; of two classes, (N,): how much nearer the second is."""
+        d = self._distances(X)
+        return d[:, 0] - d[:, 1] if d.shape[1] == 2 else -d
+
+    def transform(self, X: Any) -> np.ndarray:
+        """(N, D) embeddings."""
+        check_is_fitted(self)
+        return self._embed(X)[0]
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """The share of images that get their own label. Without labels X is a folder of `CLASS/IMAGE` files."""
+        check_is_fitted(self)
+        X, labels = with_labels(X, y)
+        found = self.predict(X).tolist()
+        check_as_many(len(found), labels)
+        return float(np.average([a == b for a, b in zip(found, labels, strict=True)], weights=sample_weight))
+
+    def save(self, path: Path | str) -> None:
+        """Write a gallery file: the classes, the examples' embeddings, and which weights they were made with."""
+        from gaussproto.gallery import save
+
+        check_is_fitted(self)
+        save(self, Path(path))
+
+    def restore(
+        self,
+        embedder: Embedder,
+        x: np.ndarray,
+        s: np.ndarray | None,
+        labels: Sequence[Hashable],
+        names: Sequence[str],
+    ) -> Self:
+        """Fit to examples that are embedded already, by this embedder; what a gallery holds."""
+        with self._all_or_nothing():
+            self._check_parameters()
+            self.embedder_ = embedder
+            self._settle(x, s, labels, names)
+        return self
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.prototypes_.shape[1])
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """If anything fails within, nothing has changed; what is fitted is replaced, never written into."""
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    def _check_parameters(self) -> None:
+        if self.ink not in INKS:
+            raise InputError(f"ink must be one of {', '.join(INKS)} (found {self.ink!r})")
+        if not isinstance(self.temperature, int | float) or not 0 < self.temperature < float("inf"):
+            raise InputError(f"temperature must be a positive number (found {self.temperature!r})")
+
+    def _read_examples(
+        self, X: Any, y: Any, reset: bool
+    ) -> tuple[np.ndarray, np.ndarray | None, list[Hashable], list[str]]:
+        X, labels = with_labels(X, y)
+        x, s, names = self._embed(X, reset)
+        check_as_many(len(x), labels)
+        return x, s, labels, names
+
+    def _embed(self, X: Any, reset: bool = False) -> tuple[np.ndarray, np.ndarray | None, list[str]]:
+        """x (N, D), s (N, E) or None, and the file of each."""
+        embedder: Embedder = self.embedder_
+        if embedder.takes_vectors:
+            vectors = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
+            wanted = getattr(embedder.network, "features", vectors.shape[1])
+            if vectors.shape[1] != wanted:
+                raise InputError(f"the head takes vectors of {wanted} numbers (found {vectors.shape[1]})")
+            return *embedder.embed(vectors), [""] * len(vectors)
+        images, names = list_images(X)
+        pixels = read_images(images, self.image_size or embedder.image_size, embedder.channels)
+        pixels = with_bright_ink(pixels, embedder.ink if self.ink == "auto" else self.ink)
+        return *embedder.embed(pixels), names
+
+    def _settle(self, x: np.ndarray, s: np.ndarray | None, labels: Sequence[Hashable], names: Sequence[str]) -> None:
+        """Make the classes of these examples; nothing is changed before all is known to be right."""
+        classes = merge_classes([], labels)
+        if len(classes) < 2:
+            raise InputError(
+                f"a classifier needs two classes or more, and here is only one class ({classes[0]!r}): add another"
+            )
+        position = {label: c for c, label in enumerate(classes)}
+        index = torch.tensor([position[label] for label in labels])
+        s_all = None if s is None else torch.tensor(s, dtype=torch.float64)
+        p, s_class = class_prototypes(torch.tensor(x, dtype=torch.float64), s_all, index, len(classes))
+        if not bool(torch.isfinite(p).all()):
+            raise InputError("the embeddings of these examples are too large to be averaged: scale them down")
+        self.classes_ = as_array(classes)
+        self.prototypes_ = p.numpy()
+        self.precisions_ = None if s_class is None else s_class.numpy()
+        self.example_weights_ = support_shares(s_all, s_class, index).numpy()
+        self.example_labels_ = as_array(labels)
+        self.example_names_ = list(names)
+        self.example_embeddings_ = x.copy()  # vectors may be the caller's own array
+        self.example_precisions_ = s
+
+    def _distances(self, X: Any) -> np.ndarray:
+        """(N, C) in float64, so that an answer does not depend on what else is asked."""
+        check_is_fitted(self)
+        x, _, _ = self._embed(X)
+        embedder: Embedder = self.embedder_
+        in_distance = self.precisions_ is not None and embedder.weighting == "prototype_and_distance"
+        d = distances(
+            torch.tensor(x, dtype=torch.float64),
+            torch.tensor(self.prototypes_),
+            torch.tensor(self.precisions_) if in_distance else None,
+            self.distance or embedder.distance,
+        )
+        if not bool(torch.isfinite(d).all()):
+            raise InputError("what was given is too far away for its distances to be numbers: scale it down")
+        return d.numpy()

@@ -1,0 +1,124 @@
+"""What the classifier's `encoder` names -> something that embeds: a network and what its images should be like."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from gaussproto.config import DataConfig, Distance, Weighting
+from gaussproto.errors import InputError
+from gaussproto.evaluation.protocol import embed_all
+from gaussproto.head import METADATA, GaussianHead
+from gaussproto.inputs import Ink
+from gaussproto.model.network import GaussianPrototypicalNetwork
+from gaussproto.training.checkpoint import load_checkpoint
+from gaussproto.training.run_folder import find_weights
+
+IDENTITY = "identity"
+
+
+@dataclass(frozen=True)
+class Embedder:
+    """A network and what its images should be like.
+
+    Args:
+        network: None where the inputs are embeddings already.
+        source: what to ask for to find the same network again; None for one that lives in memory only.
+        digest: the same for the same function, wherever its weights are.
+        image_size: side in pixels.
+        ink: what `auto` means for images given to this network.
+    """
+
+    network: GaussianPrototypicalNetwork | None
+    source: str | None
+    digest: str
+    image_size: int = 28
+    ink: Ink = "detect"
+
+    @property
+    def takes_vectors(self) -> bool:
+        """Whether the inputs are vectors, not images."""
+        return self.network is None or isinstance(self.network, GaussianHead)
+
+    @property
+    def channels(self) -> int:
+        """1 grey, 3 colour."""
+        return 1 if self.network is None else self.network.config.channels
+
+    @property
+    def distance(self) -> Distance:
+        """What the network was trained with."""
+        return "euclidean" if self.network is None else self.network.config.distance
+
+    @property
+    def weighting(self) -> Weighting:
+        """Where the precision acts."""
+        return "prototype" if self.network is None else self.network.config.weighting
+
+    def embed(self, inputs: np.ndarray | Tensor) -> tuple[np.ndarray, np.ndarray | None]:
+        """Vectors (N, features) or images (N, channels, H, W), each judged alone -> x (N, D), s (N, E) or None."""
+        if self.network is None:
+            return np.asarray(inputs), None
+        if isinstance(self.network, GaussianHead):
+            with torch.no_grad():
+                x, s = self.network.embed(torch.tensor(inputs, dtype=torch.float32))
+        else:
+            x, s = embed_all(self.network, torch.as_tensor(inputs))
+        return x.cpu().numpy(), None if s is None else s.cpu().numpy()
+
+
+def find_embedder(encoder: Any) -> Embedder:
+    """The embedder of bundled weights, a weights file, a run folder, `identity`, or a network object."""
+    if isinstance(encoder, str) and encoder == IDENTITY:
+        return Embedder(None, IDENTITY, IDENTITY)
+    if isinstance(encoder, GaussianPrototypicalNetwork):
+        ink: Ink = "detect" if encoder.config.channels == 1 else "bright"
+        return Embedder(encoder, None, weights_digest(encoder), ink=ink)
+    if not isinstance(encoder, str | Path):
+        kind = type(encoder).__name__
+        raise InputError(f"encoder is the name of weights, a path, 'identity' or a network (found a {kind})")
+    (path,) = find_weights(str(encoder))
+    source = str(encoder) if path.parent.name == "pretrained" and not Path(encoder).exists() else str(path.resolve())
+    head = _read_head(path)
+    if head is not None:
+        return Embedder(head, source, weights_digest(head))
+    checkpoint = load_checkpoint(path)
+    network, data = checkpoint.network().eval(), checkpoint.config.data
+    return Embedder(network, source, weights_digest(network), data.image_size, _ink_of(data))
+
+
+def _ink_of(data: DataConfig) -> Ink:
+    """Drawn characters were learned with bright ink, so it is detected; a folder was learned as it is, or inverted."""
+    if data.data in ("omniglot", "strokes"):
+        return "detect"
+    return "dark" if data.invert else "bright"
+
+
+def _read_head(path: Path) -> GaussianHead | None:
+    try:
+        with safe_open(path, framework="pt") as file:
+            settings = (file.metadata() or {}).get(METADATA)
+            if settings is None:
+                return None
+            head = GaussianHead(**json.loads(settings))
+            head.load_state_dict({name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118 (not a mapping)
+            return head.eval()
+    except (SafetensorError, OSError, FileNotFoundError):
+        return None  # `load_checkpoint` says what is wrong
+
+
+def weights_digest(network: GaussianPrototypicalNetwork) -> str:
+    """SHA-256 of what the network computes: its settings and weights, not the file they are in."""
+    digest = hashlib.sha256(network.config.model_dump_json(exclude_defaults=True).encode())
+    for name, tensor in sorted(network.state_dict().items()):
+        array = tensor.detach().cpu().contiguous().numpy()
+        digest.update(f"{name} {array.dtype} {array.shape}".encode() + array.tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,82 @@
+"""Classifiers on disk: saved with the identity of their weights, and loaded with no others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gaussproto.classifier import GaussianPrototypeClassifier
+from gaussproto.embedder import find_embedder
+from gaussproto.errors import InputError
+from gaussproto.gallery_file import Gallery, Settings, read_gallery, write_gallery
+from gaussproto.labels import from_json, to_json
+
+
+def save(clf: GaussianPrototypeClassifier, path: Path) -> None:
+    """Write what a fitted classifier has learned; `clf.save(path)` does the same."""
+    classes = clf.classes_.tolist()
+    position = {label: c for c, label in enumerate(classes)}
+    feature_names = getattr(clf, "feature_names_in_", None)
+    settings = Settings(
+        source=clf.embedder_.source,
+        digest=clf.embedder_.digest,
+        ink=clf.ink,
+        image_size=clf.image_size,
+        distance=clf.distance,
+        temperature=clf.temperature,
+        features=getattr(clf, "n_features_in_", None),
+        feature_names=None if feature_names is None else feature_names.tolist(),
+    )
+    gallery = Gallery(
+        settings,
+        to_json(classes),
+        np.array([position[label] for label in clf.example_labels_.tolist()]),
+        clf.example_names_,
+        clf.example_embeddings_,
+        clf.example_precisions_,
+        clf.prototypes_,
+        clf.precisions_,
+    )
+    write_gallery(gallery, path)
+
+
+def load(path: Path | str, encoder: Any = None) -> GaussianPrototypeClassifier:
+    """The classifier that `save` wrote, ready to predict and to learn more.
+
+    Args:
+        path: the gallery file.
+        encoder: where the weights are now, or the network itself; if not given, where they were.
+    """
+    gallery = read_gallery(Path(path))
+    settings = gallery.settings
+    if encoder is None and settings.source is None:
+        raise InputError(f"{path} was made with a network that was only in memory: give it with encoder=")
+    asked = settings.source if encoder is None else encoder
+    try:
+        embedder = find_embedder(asked)
+    except InputError as error:
+        hint = "" if encoder is not None else f"; give the weights that {path} was made with by encoder="
+        raise InputError(f"{error}{hint}") from None
+    if embedder.digest != settings.digest:
+        name = asked if isinstance(asked, str | Path) else "the network that was given"
+        raise InputError(
+            f"{path} was made with other weights (digest {settings.digest[:12]}) than {name} (digest "
+            f"{embedder.digest[:12]}): give the same with encoder=, or make the gallery again"
+        )
+    clf = GaussianPrototypeClassifier(
+        asked,
+        ink=settings.ink,
+        image_size=settings.image_size,
+        distance=settings.distance,
+        temperature=settings.temperature,
+    )
+    classes = from_json(gallery.classes)
+    labels = [classes[c] for c in gallery.labels.tolist()]
+    clf.restore(embedder, gallery.embeddings, gallery.example_precisions, labels, gallery.names)
+    if settings.features is not None:
+        clf.n_features_in_ = settings.features
+    if settings.feature_names is not None:
+        clf.feature_names_in_ = np.array(settings.feature_names, dtype=object)
+    return clf

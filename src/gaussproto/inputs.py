@@ -1,0 +1,158 @@
+"""What people have -> uint8 tensors as the network takes them: arrays, PIL images, files, folders, any size."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from gaussproto.data.folder import class_files, image_files
+from gaussproto.data.images import check_sides, fit, open_image, plain
+from gaussproto.errors import InputError
+from gaussproto.labels import read_labels
+
+Ink = Literal["auto", "detect", "bright", "dark"]
+INKS: tuple[Ink, ...] = ("auto", "detect", "bright", "dark")
+CHANNELS = (1, 3, 4)  # grey, colour, colour with transparency
+
+
+def with_labels(X: Any, y: Any) -> tuple[Any, list[Hashable]]:
+    """The examples and their labels; the labels of a folder are the names of its folders."""
+    if y is not None:
+        return X, read_labels(y)
+    if not isinstance(X, str | Path):
+        raise InputError(
+            "fit requires y to be passed, but the target y is None: give a label for each image, or name a folder of "
+            "CLASS/IMAGE files"
+        )
+    files = class_files(Path(X))
+    return [file for some in files.values() for file in some], [name for name, some in files.items() for _ in some]
+
+
+def check_as_many(N: int, labels: Sequence[Hashable]) -> None:
+    """Say so if there are more or fewer labels than examples."""
+    if len(labels) != N:
+        raise InputError(f"there are {N} images and {len(labels)} labels: give one label for each image")
+
+
+def list_images(X: Any) -> tuple[list[Any] | np.ndarray, list[str]]:
+    """The images one by one, and for each the file it is from, or nothing.
+
+    A path is a file or a folder of images; an array of numbers is kept as it is.
+    """
+    if isinstance(X, str | Path):
+        path = Path(X)
+        files = image_files(path) if path.is_dir() else [path]
+        if not files:
+            raise InputError(f"{path} has no image in it: name a folder that holds image files")
+        return list(files), [str(file) for file in files]
+    if isinstance(X, Image.Image | bytes):
+        return [X], [""]
+    if isinstance(X, Tensor):
+        X = X.detach().cpu().numpy()
+    if isinstance(X, np.ndarray) and X.dtype.kind not in "OUS":
+        if X.ndim not in (3, 4):
+            raise InputError(
+                f"an array of images is (N, H, W), (N, H, W, channels) or (N, channels, H, W) (found the shape "
+                f"{X.shape}): for one image give a list with it"
+            )
+        _check_some(X)
+        return X, [""] * len(X)
+    if not isinstance(X, Iterable):
+        raise InputError(f"images must be arrays, PIL images or paths (found {type(X).__name__})")
+    images = list(X)
+    _check_some(images)
+    return images, [str(image) if isinstance(image, str | Path) else "" for image in images]
+
+
+def _check_some(images: Any) -> None:
+    if not len(images):
+        raise InputError("there is no image in what was given: give at least one")
+
+
+def read_images(images: list[Any] | np.ndarray, size: int, channels: int) -> Tensor:
+    """(N, channels, size, size) uint8, anti-aliased, of what `list_images` gave."""
+    if isinstance(images, np.ndarray):
+        images = _bytes(images, "the array")
+        if images.ndim == 3 and channels == 1 and images.shape[1:] == (size, size):
+            return torch.from_numpy(np.ascontiguousarray(images))[:, None]
+    if any(isinstance(image, str | Path) for image in images):
+        with ThreadPoolExecutor() as pool:
+            pixels = list(pool.map(lambda i: _read(i, images[i], size, channels), range(len(images))))
+    else:
+        pixels = [_read(i, image, size, channels) for i, image in enumerate(images)]
+    return torch.from_numpy(np.stack(pixels)).view(-1, channels, size, size)
+
+
+def _read(i: int, image: Any, size: int, channels: int) -> np.ndarray:
+    """One image as `fit` gives it."""
+    name = f"image {i}"
+    if isinstance(image, str | Path):
+        path = Path(image)
+        if not path.is_file():
+            raise InputError(f"there is no image file {path}: name one that is there")
+        return fit(open_image(path, str(path)), size, channels)
+    if isinstance(image, bytes):
+        return fit(open_image(image, name), size, channels)
+    if isinstance(image, Image.Image):
+        check_sides(image.size, name)
+        return fit(plain(image), size, channels)
+    if isinstance(image, Tensor):
+        image = image.detach().cpu().numpy()
+    if not isinstance(image, np.ndarray):
+        raise InputError(f"{name} is neither an array, a PIL image nor a path (found {type(image).__name__})")
+    return fit(plain(Image.fromarray(_channels_last(_bytes(image, name), name))), size, channels)
+
+
+def _channels_last(pixels: np.ndarray, name: str) -> np.ndarray:
+    """(H, W) or (H, W, channels)."""
+    if pixels.ndim == 3 and pixels.shape[-1] not in CHANNELS and pixels.shape[0] in CHANNELS:
+        pixels = pixels.transpose(1, 2, 0)
+    if pixels.ndim == 3 and pixels.shape[-1] == 1:
+        pixels = pixels[..., 0]
+    if pixels.ndim not in (2, 3) or (pixels.ndim == 3 and pixels.shape[-1] not in CHANNELS):
+        raise InputError(
+            f"{name} has the shape {pixels.shape}: an image is (H, W), (H, W, channels) or (channels, H, W)"
+        )
+    check_sides((pixels.shape[1], pixels.shape[0]), name)
+    return np.ascontiguousarray(pixels)
+
+
+def _bytes(pixels: np.ndarray, name: str) -> np.ndarray:
+    """As uint8; floats are brightness from 0 to 1."""
+    if pixels.dtype == np.uint8 or not pixels.size:
+        return pixels.astype(np.uint8, copy=False)
+    if pixels.dtype.kind not in "buif":
+        raise InputError(f"{name} holds {pixels.dtype}: pixels are whole numbers from 0 to 255 or floats from 0 to 1")
+    if pixels.dtype.kind == "f" and not np.isfinite(pixels).all():
+        raise InputError(f"{name} contains NaN or infinity: every pixel must be a number")
+    top = 255 if pixels.dtype.kind in "ui" else 1
+    if pixels.min() < 0 or pixels.max() > top:
+        raise InputError(
+            f"{name} goes from {pixels.min():g} to {pixels.max():g}, but pixels of {pixels.dtype} go from 0 to {top}: "
+            "scale them"
+        )
+    return (pixels if top == 255 else np.rint(pixels * 255.0)).astype(np.uint8)
+
+
+def with_bright_ink(images: Tensor, ink: Ink) -> Tensor:
+    """Ink bright on a dark ground: as it is, inverted, or whichever the images themselves look like, each by itself."""
+    if ink == "bright":
+        return images
+    if ink == "dark":
+        return 255 - images
+    return torch.where(has_dark_ink(images)[:, None, None, None], 255 - images, images)
+
+
+def has_dark_ink(images: Tensor) -> Tensor:
+    """(N,): whether the ground, which is the median of an image's border, is brighter than the image is on average."""
+    grey = images.double().mean(dim=1)  # (N, H, W)
+    border = torch.cat([grey[:, 0], grey[:, -1], grey[:, 1:-1, 0], grey[:, 1:-1, -1]], dim=1)
+    ground = torch.from_numpy(np.median(border.numpy(), axis=1))
+    return ground > grey.mean(dim=(1, 2)) + 1e-9  # a blank image has neither

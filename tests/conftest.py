@@ -6,6 +6,8 @@ import torch
 
 from gaussproto.data.images import LabelledImages
 from gaussproto.data.strokes import strokes
+from gaussproto.presets import preset
+from gaussproto.training.train import train
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "omniglot"
 
@@ -30,6 +32,15 @@ def omniglot_root() -> Path:
 def characters() -> LabelledImages:
     """A few invented alphabets, 20 drawings of each character."""
     return strokes(alphabets=4)
+
+
+@pytest.fixture(scope="session")
+def weights(characters: LabelledImages, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The weights file of a small network whose precision tells damaged drawings from clean ones."""
+    settings = {"filters": "16,16,16", "embedding_dim": 16, "way": 20, "shot": 3, "query": 2, "splits": 2}
+    config = preset("demo", **settings, episodes=80, learning_rate=0.01, checkpoint_every=80, damage="7:0.2")
+    run = train(config, characters, tmp_path_factory.mktemp("run") / "tiny")
+    return run.folder / "checkpoints" / "last.safetensors"
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from gaussproto.config import Distance
 from gaussproto.embedder import IDENTITY, Embedder, find_embedder
 from gaussproto.errors import InputError
 from gaussproto.head import GaussianHead
-from gaussproto.inputs import INKS, Ink, check_as_many, list_images, read_images, with_bright_ink, with_labels
+from gaussproto.inputs import Ink, check_as_many, list_images, read_images, with_bright_ink, with_labels
 from gaussproto.labels import as_array, check_among, merge_classes, read_labels
 from gaussproto.model.distance import distances
 from gaussproto.model.prototype import class_prototypes, support_shares
@@ -86,8 +86,8 @@ class GaussianPrototypeClassifier(
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the classes of these examples and no others. Without labels X is a folder of `CLASS/IMAGE` files."""
         with self._all_or_nothing():
-            self._check_parameters()
             self.embedder_ = find_embedder(self.encoder)
+            self._check_parameters()
             x, s, labels, names = self._read_examples(X, y, reset=True)
             self._settle(x, s, labels, names)
         return self
@@ -99,9 +99,9 @@ class GaussianPrototypeClassifier(
         """
         fitted = hasattr(self, "classes_")
         with self._all_or_nothing():
-            self._check_parameters()
             if not fitted:
                 self.embedder_ = find_embedder(self.encoder)
+            self._check_parameters()
             x, s, labels, names = self._read_examples(X, y, reset=not fitted)
             if classes is not None:
                 check_among(labels, read_labels(classes))
@@ -175,8 +175,8 @@ class GaussianPrototypeClassifier(
     ) -> Self:
         """Fit to examples that are embedded already, by this embedder; what a gallery holds."""
         with self._all_or_nothing():
-            self._check_parameters()
             self.embedder_ = embedder
+            self._check_parameters()
             self._settle(x, s, labels, names)
         return self
 
@@ -196,10 +196,15 @@ class GaussianPrototypeClassifier(
             raise
 
     def _check_parameters(self) -> None:
-        if self.ink not in INKS:
-            raise InputError(f"ink must be one of {', '.join(INKS)} (found {self.ink!r})")
+        if self.ink not in get_args(Ink):
+            raise InputError(f"ink must be one of {', '.join(get_args(Ink))} (found {self.ink!r})")
         if not isinstance(self.temperature, int | float) or not 0 < self.temperature < float("inf"):
             raise InputError(f"temperature must be a positive number (found {self.temperature!r})")
+        if self.distance not in (None, *get_args(Distance)):
+            raise InputError(f"distance must be one of {', '.join(get_args(Distance))} (found {self.distance!r})")
+        smallest = self.embedder_.smallest_image
+        if self.image_size is not None and not (isinstance(self.image_size, int) and self.image_size >= smallest):
+            raise InputError(f"image_size must be a whole number from {smallest} on (found {self.image_size!r})")
 
     def _read_examples(
         self, X: Any, y: Any, reset: bool

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from gaussproto import console
+from gaussproto.classify import classify, enroll
 from gaussproto.config import DataConfig, EpisodeConfig, Norm
 from gaussproto.errors import InputError
 from gaussproto.options import DataRoot, Json, complete_data, complete_preset, parse_numbers, train_signature
@@ -345,6 +346,10 @@ def bench(
         console.print_table(table.title, list(table.columns), [list(row) for row in table.rows], right=1)
     console.say(f"medians of {result.effort.rounds} rounds on {machine_words(result)}")
     return None
+
+
+app.command()(classify)
+app.command()(enroll)
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
 import time
@@ -63,6 +64,12 @@ def progress_bars() -> Iterator[Bars]:
 def print_json(content: Any) -> None:
     """One JSON object on stdout, for machines."""
     print(json.dumps(content))
+
+
+def print_csv(columns: list[str], rows: list[list[Any]]) -> None:
+    """Lines of comma-separated values on stdout, the names of the columns first."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerows([columns, *rows])
 
 
 def print_table(title: str, columns: list[str], rows: list[list[str]], right: int = 0) -> None:

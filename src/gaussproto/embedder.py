@@ -18,6 +18,7 @@ from gaussproto.errors import InputError
 from gaussproto.evaluation.protocol import embed_all
 from gaussproto.head import METADATA, GaussianHead
 from gaussproto.inputs import Ink
+from gaussproto.model.encoder import Encoder
 from gaussproto.model.network import GaussianPrototypicalNetwork
 from gaussproto.training.checkpoint import load_checkpoint
 from gaussproto.training.run_folder import find_weights
@@ -52,6 +53,12 @@ class Embedder:
     def channels(self) -> int:
         """1 grey, 3 colour."""
         return 1 if self.network is None else self.network.config.channels
+
+    @property
+    def smallest_image(self) -> int:
+        """The least side in pixels that leaves something after every pooling."""
+        encoder = None if self.network is None else self.network.encoder
+        return 2 ** len(encoder.blocks) if isinstance(encoder, Encoder) else 1
 
     @property
     def distance(self) -> Distance:

@@ -52,18 +52,18 @@ def load(path: Path | str, encoder: Any = None) -> GaussianPrototypeClassifier:
     gallery = read_gallery(Path(path))
     settings = gallery.settings
     if encoder is None and settings.source is None:
-        raise InputError(f"{path} was made with a network that was only in memory: give it with encoder=")
+        raise InputError(f"{path} was made with a network that was only in memory: give it as `encoder`")
     asked = settings.source if encoder is None else encoder
     try:
         embedder = find_embedder(asked)
     except InputError as error:
-        hint = "" if encoder is not None else f"; give the weights that {path} was made with by encoder="
+        hint = "" if encoder is not None else f"; give the weights that {path} was made with as `encoder`"
         raise InputError(f"{error}{hint}") from None
     if embedder.digest != settings.digest:
         name = asked if isinstance(asked, str | Path) else "the network that was given"
         raise InputError(
             f"{path} was made with other weights (digest {settings.digest[:12]}) than {name} (digest "
-            f"{embedder.digest[:12]}): give the same with encoder=, or make the gallery again"
+            f"{embedder.digest[:12]}): give the same as `encoder`, or make the gallery again"
         )
     clf = GaussianPrototypeClassifier(
         asked,

@@ -18,7 +18,6 @@ from gaussproto.errors import InputError
 from gaussproto.labels import read_labels
 
 Ink = Literal["auto", "detect", "bright", "dark"]
-INKS: tuple[Ink, ...] = ("auto", "detect", "bright", "dark")
 CHANNELS = (1, 3, 4)  # grey, colour, colour with transparency
 
 

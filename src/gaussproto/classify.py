@@ -1,0 +1,171 @@
+"""The commands `classify` and `enroll`: a folder of examples, or a gallery of them, and images to be told apart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from rich.markup import escape
+
+from gaussproto import console
+from gaussproto.errors import InputError
+from gaussproto.options import Json
+
+if TYPE_CHECKING:
+    from gaussproto.classifier import GaussianPrototypeClassifier
+
+DEFAULT_ENCODER = "omniglot-small"
+CHUNK = 256  # images between two steps of the progress bar
+SAME = 1e-4  # relative difference under which two embeddings are of one image, rounding apart
+
+Encoder = Annotated[
+    str | None, typer.Option(help=f"Bundled weights, a weights file or a run folder; {DEFAULT_ENCODER} if not given.")
+]
+InkOption = Annotated[
+    Literal["auto", "detect", "bright", "dark"] | None,
+    typer.Option(help="Dark ink on a light ground or bright on a dark one; auto: as the weights need it."),
+]
+
+
+def classify(
+    images: Annotated[list[Path], typer.Argument(metavar="IMAGE...", help="Image files, or folders of them.")],
+    support: Annotated[Path | None, typer.Option(help="The examples: a folder of CLASS/IMAGE files.")] = None,
+    gallery: Annotated[Path | None, typer.Option(help="Examples that `gaussproto enroll` has put in a file.")] = None,
+    encoder: Encoder = None,
+    ink: InkOption = None,
+    top: Annotated[int, typer.Option(help="How many classes to name for each image.", min=1)] = 3,
+    json: Json = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Print lines of image, rank, label, probability.")] = False,
+) -> None:
+    """Say of images which of a few known classes they are, by a handful of examples of each."""
+    if (support is None) == (gallery is None):
+        raise InputError("give the examples with either --support DIR or --gallery FILE")
+    if json and csv:
+        raise InputError("--json and --csv are both asked for: choose one")
+    files = _files(images)
+    with console.progress_bars() as bars:
+        clf = _open(gallery, encoder, ink) if gallery else _new(encoder, ink).fit(support)
+        found: list[list[dict[str, Any]]] = []
+        for start in range(0, len(files), CHUNK):
+            found += _top(clf, files[start : start + CHUNK], top)
+            bars("classifying", len(found), len(files))
+    if json:
+        answers = [{"image": str(file), "top": best} for file, best in zip(files, found, strict=True)]
+        return console.print_json({"classes": len(clf.classes_), "images": answers})
+    if csv:
+        lines = [
+            [str(file), rank, str(entry["label"]), f"{entry['probability']:.6f}"]
+            for file, best in zip(files, found, strict=True)
+            for rank, entry in enumerate(best, start=1)
+        ]
+        return console.print_csv(["image", "rank", "label", "probability"], lines)
+    columns = ["image", "class", "probability", "else"][: 3 if top == 1 else 4]
+    rows = [[escape(str(file)), *_words(best)][: len(columns)] for file, best in zip(files, found, strict=True)]
+    return console.print_table("", columns, rows)
+
+
+def enroll(
+    gallery: Annotated[Path, typer.Argument(help="The file to make, or to add to.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Examples: a folder of CLASS/IMAGE files.")],
+    encoder: Encoder = None,
+    ink: InkOption = None,
+    json: Json = False,
+) -> None:
+    """Put examples into a gallery file, new or there already; examples that it has are passed over."""
+    from gaussproto.data.folder import class_files
+
+    there = gallery.exists()
+    clf = _open(gallery, encoder, ink) if there else _new(encoder, ink)
+    files = [(file, name) for name, some in class_files(folder).items() for file in some]
+    total = len(files)
+    with console.progress_bars() as bars:
+        bars("enrolling", 0, total)
+        if there:
+            files = _not_known(clf, files)
+        if files:
+            clf.partial_fit([file for file, _ in files], [name for _, name in files])
+            clf.save(gallery)
+        bars("enrolling", total, total)
+    if json:
+        weights = [
+            {"label": label, "image": image, "weight": weight}
+            for label, image, weight in zip(
+                clf.example_labels_.tolist(), clf.example_names_, clf.example_weights_.tolist(), strict=True
+            )
+        ]
+        counts = {"classes": len(clf.classes_), "added": len(files), "known": total - len(files)}
+        return console.print_json({"gallery": str(gallery)} | counts | {"examples": weights})
+    rows = [
+        [escape(str(label)), str(count), escape(name), f"{weight:.2f}"] for label, count, name, weight in _lightest(clf)
+    ]
+    console.print_table("", ["class", "examples", "counts least", "weight"], rows, right=3)
+    console.say("weight: what the example counts for in its class, an average one being 1")
+    return console.say(
+        f"{gallery}: {len(files)} examples added, {total - len(files)} were there; {len(clf.classes_)} classes"
+    )
+
+
+def _new(encoder: str | None, ink: Any) -> GaussianPrototypeClassifier:
+    from gaussproto.classifier import GaussianPrototypeClassifier
+
+    return GaussianPrototypeClassifier(encoder or DEFAULT_ENCODER, ink=ink or "auto")
+
+
+def _open(gallery: Path, encoder: str | None, ink: Any) -> GaussianPrototypeClassifier:
+    from gaussproto.gallery import load
+
+    clf = load(gallery, encoder)
+    if ink is not None and ink != clf.ink:
+        raise InputError(f"{gallery} was made with --ink {clf.ink}: leave --ink out, or make another gallery")
+    if clf.embedder_.takes_vectors:
+        raise InputError(f"{gallery} holds examples that are vectors, not images: use it from Python")
+    return clf
+
+
+def _files(images: list[Path]) -> list[Path]:
+    """The files, and those of the folders, that were named."""
+    from gaussproto.inputs import list_images
+
+    return [Path(file) for path in images for file in list_images(path)[0]]
+
+
+def _top(clf: GaussianPrototypeClassifier, files: list[Path], k: int) -> list[list[dict[str, Any]]]:
+    """For each image the k most probable classes, the first first."""
+    probabilities = clf.predict_proba(files)
+    labels = clf.classes_.tolist()
+    return [
+        [{"label": labels[c], "probability": float(row[c])} for c in (-row).argsort(kind="stable")[:k]]
+        for row in probabilities
+    ]
+
+
+def _not_known(clf: GaussianPrototypeClassifier, files: list[tuple[Path, str]]) -> list[tuple[Path, str]]:
+    """Those whose embedding is not that of an example of the same class."""
+    import numpy as np
+
+    embeddings = clf.transform([file for file, _ in files])
+    labels = np.array([str(label) for label in clf.example_labels_.tolist()])
+    new = []
+    for x, (file, name) in zip(embeddings, files, strict=True):
+        others = clf.example_embeddings_[labels == name]
+        apart = np.linalg.norm(others - x, axis=1) > SAME * (1e-12 + np.linalg.norm(x))
+        if apart.all():
+            new.append((file, name))
+    return new
+
+
+def _lightest(clf: GaussianPrototypeClassifier) -> list[tuple[Any, int, str, float]]:
+    """Of each class: how many examples, and which counts least, and for how much of an average one."""
+    rows = []
+    labels = clf.example_labels_.tolist()
+    for label in clf.classes_.tolist():
+        own = [i for i, other in enumerate(labels) if other == label]
+        least = min(own, key=lambda i: clf.example_weights_[i])
+        rows.append((label, len(own), clf.example_names_[least], float(clf.example_weights_[least]) * len(own)))
+    return rows
+
+
+def _words(best: list[dict[str, Any]]) -> list[str]:
+    others = ", ".join(f"{entry['label']!s} {entry['probability']:.3f}" for entry in best[1:])
+    return [escape(str(best[0]["label"])), f"{best[0]['probability']:.3f}", escape(others)]

@@ -187,7 +187,7 @@ def test_a_mistake_is_one_line_and_code_2(place, trained, arguments, sentence):
 def test_help_does_not_wait_for_torch(place):
     program = (
         "import sys, gaussproto.cli, gaussproto; "
-        "print([m for m in ('torch', 'numpy', 'PIL', 'matplotlib') if m in sys.modules])"
+        "print([m for m in ('torch', 'numpy', 'PIL', 'matplotlib', 'sklearn') if m in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"

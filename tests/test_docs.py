@@ -1,5 +1,7 @@
 """What the documentation shows can be typed."""
 
+import hashlib
+import json
 import re
 import shlex
 from contextlib import suppress
@@ -7,7 +9,9 @@ from pathlib import Path
 
 import pytest
 import typer
+from PIL import Image
 
+from gaussproto import pretrained
 from gaussproto.cli import app
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -50,3 +54,24 @@ def test_the_loop_of_ones_own():
     namespace["loss"].backward()
     assert namespace["d"].shape == (80, 20)
     assert namespace["loss"].isfinite()
+
+
+def test_the_classifiers_page(tmp_path, monkeypatch, characters, weights, capsys):
+    bundled = tmp_path / "pretrained"  # small weights in place of those that the package brings
+    bundled.mkdir()
+    (bundled / "omniglot-small.safetensors").write_bytes(weights.read_bytes())
+    digest = hashlib.sha256(weights.read_bytes()).hexdigest()
+    (bundled / "digests.json").write_text(json.dumps({"omniglot-small": digest}))
+    monkeypatch.setattr(pretrained, "HERE", bundled)
+    monkeypatch.chdir(tmp_path)
+    files = [f"my_images/{name}/{i}.png" for name in ("ant", "bee", "cat") for i in range(4)]
+    for n, file in enumerate([*files, "new.png", "another.png", "scan.png"]):
+        Path(file).parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(255 - characters.dense[n // 4, n % 4, 0].numpy()).resize((60, 60)).save(file)
+
+    namespace = {}
+    for block in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "classifier.md").read_text(), re.DOTALL):
+        exec(block, namespace)
+    assert namespace["clf"].classes_.tolist() == ["ant", "bee", "cat"]
+    assert namespace["clf"].example_names_ == [*files, "another.png"]
+    assert "from my_images/ant/0.png" in capsys.readouterr().out

@@ -108,8 +108,12 @@ def enroll(
 
 def _new(encoder: str | None, ink: Any) -> GaussianPrototypeClassifier:
     from gaussproto.classifier import GaussianPrototypeClassifier
+    from gaussproto.embedder import find_embedder
 
-    return GaussianPrototypeClassifier(encoder or DEFAULT_ENCODER, ink=ink or "auto")
+    encoder = encoder or DEFAULT_ENCODER
+    if find_embedder(encoder).takes_vectors:
+        raise InputError(f"the encoder {encoder} takes vectors, not images: name weights that take images")
+    return GaussianPrototypeClassifier(encoder, ink=ink or "auto")
 
 
 def _open(gallery: Path, encoder: str | None, ink: Any) -> GaussianPrototypeClassifier:

@@ -93,7 +93,8 @@ def find_embedder(encoder: Any) -> Embedder:
         kind = type(encoder).__name__
         raise InputError(f"encoder is the name of weights, a path, 'identity' or a network (found a {kind})")
     (path,) = find_weights(str(encoder))
-    source = str(encoder) if path.parent.name == "pretrained" and not Path(encoder).exists() else str(path.resolve())
+    is_name = not Path(encoder).is_dir() and Path(encoder).suffix != ".safetensors"
+    source = str(encoder) if is_name else str(path.resolve())
     head = _read_head(path)
     if head is not None:
         return Embedder(head, source, weights_digest(head))
@@ -118,8 +119,10 @@ def _read_head(path: Path) -> GaussianHead | None:
             head = GaussianHead(**json.loads(settings))
             head.load_state_dict({name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118 (not a mapping)
             return head.eval()
-    except (SafetensorError, OSError, FileNotFoundError):
+    except (SafetensorError, OSError):
         return None  # `load_checkpoint` says what is wrong
+    except (TypeError, RuntimeError) as error:
+        raise InputError(f"the head in {path} does not fit its own settings ({error}): train it again") from error
 
 
 def weights_digest(network: GaussianPrototypicalNetwork) -> str:

@@ -91,6 +91,7 @@ def test_a_gallery_grows_without_training(place):
         (["classify", "--support", "support", *ENCODER, "asked", "--json", "--csv"], "choose one"),
         (["classify", "--support", "support", *ENCODER, "asked", "--top", "0"], "--top"),
         (["classify", "--support", "support", "--encoder", "nothing", "asked"], "bundled weights 'nothing'"),
+        (["classify", "--support", "support", "--encoder", "identity", "asked"], "takes vectors, not images"),
         (["classify", "--gallery", "nothing", "asked"], "there is no gallery nothing"),
         (["classify", "--gallery", "weights.safetensors", "asked"], "but not a gallery"),
         (["enroll", "new.gallery", "nowhere", *ENCODER], "there is no folder nowhere"),

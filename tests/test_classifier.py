@@ -1,4 +1,5 @@
 import copy
+import pickle
 
 import numpy as np
 import pytest
@@ -233,6 +234,25 @@ def test_in_a_pipeline_on_vectors():
     assert cross_val_score(pipeline, X, y).mean() > 0.8
     names = GaussianPrototypeClassifier("identity").fit(X, y).get_feature_names_out()
     assert names.tolist() == [f"gaussianprototypeclassifier{i}" for i in range(4)]
+
+
+def test_what_was_fitted_stays_when_parameters_change(characters):
+    X, y, queries = uneven_examples(characters)
+    clf = GaussianPrototypeClassifier(network(), ink="bright").fit(X, y)
+    before = clf.predict_proba(queries)
+    clf.set_params(ink="dark", image_size=40, encoder="identity")
+    np.testing.assert_array_equal(clf.predict_proba(queries), before)
+    clf.partial_fit(X, y)
+    np.testing.assert_allclose(clf.example_embeddings_[: len(X)], clf.example_embeddings_[len(X) :], atol=1e-6)
+
+
+def test_in_other_processes(characters):
+    X, y, _ = uneven_examples(characters, (4, 4, 4))
+    clf = GaussianPrototypeClassifier(network(), temperature=np.float32(2))
+    one, two = (cross_val_score(clf, X, y, cv=2, n_jobs=jobs) for jobs in (1, 2))
+    np.testing.assert_array_equal(one, two)
+    again = pickle.loads(pickle.dumps(clf.fit(X, y)))
+    np.testing.assert_array_equal(again.predict_proba(X), clf.predict_proba(X))
 
 
 def test_the_callers_arrays_are_their_own():

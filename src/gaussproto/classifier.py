@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Self, get_args
 
@@ -86,8 +88,7 @@ class GaussianPrototypeClassifier(
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the classes of these examples and no others. Without labels X is a folder of `CLASS/IMAGE` files."""
         with self._all_or_nothing():
-            self.embedder_ = find_embedder(self.encoder)
-            self._check_parameters()
+            self._find_embedder()
             x, s, labels, names = self._read_examples(X, y, reset=True)
             self._settle(x, s, labels, names)
         return self
@@ -100,8 +101,7 @@ class GaussianPrototypeClassifier(
         fitted = hasattr(self, "classes_")
         with self._all_or_nothing():
             if not fitted:
-                self.embedder_ = find_embedder(self.encoder)
-            self._check_parameters()
+                self._find_embedder()
             x, s, labels, names = self._read_examples(X, y, reset=not fitted)
             if classes is not None:
                 check_among(labels, read_labels(classes))
@@ -176,7 +176,6 @@ class GaussianPrototypeClassifier(
         """Fit to examples that are embedded already, by this embedder; what a gallery holds."""
         with self._all_or_nothing():
             self.embedder_ = embedder
-            self._check_parameters()
             self._settle(x, s, labels, names)
         return self
 
@@ -195,16 +194,20 @@ class GaussianPrototypeClassifier(
             self.__dict__.update(before)
             raise
 
-    def _check_parameters(self) -> None:
-        if self.ink not in get_args(Ink):
-            raise InputError(f"ink must be one of {', '.join(get_args(Ink))} (found {self.ink!r})")
-        if not isinstance(self.temperature, int | float) or not 0 < self.temperature < float("inf"):
+    def _find_embedder(self) -> None:
+        """What this classifier embeds with from now on, whatever its parameters become."""
+        embedder = find_embedder(self.encoder)
+        for name, kind in (("ink", Ink), ("distance", Distance)):
+            value = getattr(self, name)
+            if value not in get_args(kind) and not (name == "distance" and value is None):
+                raise InputError(f"{name} must be one of {', '.join(get_args(kind))} (found {value!r})")
+        if not isinstance(self.temperature, Real) or not 0 < self.temperature < float("inf"):
             raise InputError(f"temperature must be a positive number (found {self.temperature!r})")
-        if self.distance not in (None, *get_args(Distance)):
-            raise InputError(f"distance must be one of {', '.join(get_args(Distance))} (found {self.distance!r})")
-        smallest = self.embedder_.smallest_image
-        if self.image_size is not None and not (isinstance(self.image_size, int) and self.image_size >= smallest):
-            raise InputError(f"image_size must be a whole number from {smallest} on (found {self.image_size!r})")
+        size, smallest = self.image_size, embedder.smallest_image
+        if size is not None and not (isinstance(size, Integral) and size >= smallest):
+            raise InputError(f"image_size must be a whole number from {smallest} on (found {size!r})")
+        ink = embedder.ink if self.ink == "auto" else self.ink
+        self.embedder_ = replace(embedder, image_size=int(size or embedder.image_size), ink=ink)
 
     def _read_examples(
         self, X: Any, y: Any, reset: bool
@@ -224,8 +227,7 @@ class GaussianPrototypeClassifier(
                 raise InputError(f"the head takes vectors of {wanted} numbers (found {vectors.shape[1]})")
             return *embedder.embed(vectors), [""] * len(vectors)
         images, names = list_images(X)
-        pixels = read_images(images, self.image_size or embedder.image_size, embedder.channels)
-        pixels = with_bright_ink(pixels, embedder.ink if self.ink == "auto" else self.ink)
+        pixels = with_bright_ink(read_images(images, embedder.image_size, embedder.channels), embedder.ink)
         return *embedder.embed(pixels), names
 
     def _settle(self, x: np.ndarray, s: np.ndarray | None, labels: Sequence[Hashable], names: Sequence[str]) -> None:

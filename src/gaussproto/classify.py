@@ -73,7 +73,7 @@ def enroll(
     json: Json = False,
 ) -> None:
     """Put examples into a gallery file, new or there already; examples that it has are passed over."""
-    from gaussproto.data.folder import class_files
+    from gaussproto.data.picture import class_files
 
     there = gallery.exists()
     clf = _open(gallery, encoder, ink) if there else _new(encoder, ink)
@@ -120,8 +120,8 @@ def _open(gallery: Path, encoder: str | None, ink: Any) -> GaussianPrototypeClas
     from gaussproto.gallery import load
 
     clf = load(gallery, encoder)
-    if ink is not None and ink != clf.ink:
-        raise InputError(f"{gallery} was made with --ink {clf.ink}: leave --ink out, or make another gallery")
+    if ink not in (None, "auto", clf.embedder_.ink):
+        raise InputError(f"{gallery} was made with --ink {clf.embedder_.ink}: leave --ink out, or make another gallery")
     if clf.embedder_.takes_vectors:
         raise InputError(f"{gallery} holds examples that are vectors, not images: use it from Python")
     return clf

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
-from torch import Tensor
 
 from gaussproto.config import DataConfig, Distance, Weighting
 from gaussproto.errors import InputError
@@ -35,7 +34,7 @@ class Embedder:
         source: what to ask for to find the same network again; None for one that lives in memory only.
         digest: the same for the same function, wherever its weights are.
         image_size: side in pixels.
-        ink: what `auto` means for images given to this network.
+        ink: of the images that it is given; as found by name, what `auto` means for this network.
     """
 
     network: GaussianPrototypicalNetwork | None
@@ -70,15 +69,15 @@ class Embedder:
         """Where the precision acts."""
         return "prototype" if self.network is None else self.network.config.weighting
 
-    def embed(self, inputs: np.ndarray | Tensor) -> tuple[np.ndarray, np.ndarray | None]:
+    def embed(self, inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Vectors (N, features) or images (N, channels, H, W), each judged alone -> x (N, D), s (N, E) or None."""
         if self.network is None:
-            return np.asarray(inputs), None
+            return inputs, None
         if isinstance(self.network, GaussianHead):
             with torch.no_grad():
                 x, s = self.network.embed(torch.tensor(inputs, dtype=torch.float32))
         else:
-            x, s = embed_all(self.network, torch.as_tensor(inputs))
+            x, s = embed_all(self.network, torch.from_numpy(inputs))
         return x.cpu().numpy(), None if s is None else s.cpu().numpy()
 
 

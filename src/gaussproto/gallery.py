@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,11 @@ def save(clf: GaussianPrototypeClassifier, path: Path) -> None:
         source=clf.embedder_.source,
         digest=clf.embedder_.digest,
         ink=clf.ink,
+        ink_used=clf.embedder_.ink,
         image_size=clf.image_size,
+        image_size_used=clf.embedder_.image_size,
         distance=clf.distance,
-        temperature=clf.temperature,
+        temperature=float(clf.temperature),
         features=getattr(clf, "n_features_in_", None),
         feature_names=None if feature_names is None else feature_names.tolist(),
     )
@@ -74,6 +77,7 @@ def load(path: Path | str, encoder: Any = None) -> GaussianPrototypeClassifier:
     )
     classes = from_json(gallery.classes)
     labels = [classes[c] for c in gallery.labels.tolist()]
+    embedder = replace(embedder, ink=settings.ink_used, image_size=settings.image_size_used)
     clf.restore(embedder, gallery.embeddings, gallery.example_precisions, labels, gallery.names)
     if settings.features is not None:
         clf.n_features_in_ = settings.features

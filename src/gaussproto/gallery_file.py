@@ -28,8 +28,10 @@ class Settings(BaseModel):
     version: int = 1
     source: str | None  # where the weights were; None for a network that was only in memory
     digest: str  # the weights' identity
-    ink: Ink
+    ink: Ink  # what was asked for, and then what it came to for these weights
+    ink_used: Ink
     image_size: int | None
+    image_size_used: int
     distance: Distance | None
     temperature: float
     features: int | None = None  # numbers in an input vector; None for images

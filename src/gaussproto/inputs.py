@@ -1,4 +1,4 @@
-"""What people have -> uint8 tensors as the network takes them: arrays, PIL images, files, folders, any size."""
+"""What people have -> uint8 pixels as the network takes them: arrays, PIL images, files, folders. Without torch."""
 
 from __future__ import annotations
 
@@ -8,12 +8,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import torch
 from PIL import Image
-from torch import Tensor
 
-from gaussproto.data.folder import class_files, image_files
-from gaussproto.data.images import check_sides, fit, open_image, plain
+from gaussproto.data.picture import check_sides, class_files, fit, image_files, open_image, plain
 from gaussproto.errors import InputError
 from gaussproto.labels import read_labels
 
@@ -53,8 +50,7 @@ def list_images(X: Any) -> tuple[list[Any] | np.ndarray, list[str]]:
         return list(files), [str(file) for file in files]
     if isinstance(X, Image.Image | bytes):
         return [X], [""]
-    if isinstance(X, Tensor):
-        X = X.detach().cpu().numpy()
+    X = _from_tensor(X)
     if isinstance(X, np.ndarray) and X.dtype.kind not in "OUS":
         if X.ndim not in (3, 4):
             raise InputError(
@@ -75,18 +71,23 @@ def _check_some(images: Any) -> None:
         raise InputError("there is no image in what was given: give at least one")
 
 
-def read_images(images: list[Any] | np.ndarray, size: int, channels: int) -> Tensor:
+def _from_tensor(image: Any) -> Any:
+    """A tensor as an array, wherever it is; all else as it is."""
+    return image.detach().cpu().numpy() if hasattr(image, "detach") else image
+
+
+def read_images(images: list[Any] | np.ndarray, size: int, channels: int) -> np.ndarray:
     """(N, channels, size, size) uint8, anti-aliased, of what `list_images` gave."""
     if isinstance(images, np.ndarray):
         images = _bytes(images, "the array")
         if images.ndim == 3 and channels == 1 and images.shape[1:] == (size, size):
-            return torch.from_numpy(np.ascontiguousarray(images))[:, None]
+            return images[:, None].copy()
     if any(isinstance(image, str | Path) for image in images):
         with ThreadPoolExecutor() as pool:
             pixels = list(pool.map(lambda i: _read(i, images[i], size, channels), range(len(images))))
     else:
         pixels = [_read(i, image, size, channels) for i, image in enumerate(images)]
-    return torch.from_numpy(np.stack(pixels)).view(-1, channels, size, size)
+    return np.stack(pixels).reshape(-1, channels, size, size)
 
 
 def _read(i: int, image: Any, size: int, channels: int) -> np.ndarray:
@@ -102,8 +103,7 @@ def _read(i: int, image: Any, size: int, channels: int) -> np.ndarray:
     if isinstance(image, Image.Image):
         check_sides(image.size, name)
         return fit(plain(image), size, channels)
-    if isinstance(image, Tensor):
-        image = image.detach().cpu().numpy()
+    image = _from_tensor(image)
     if not isinstance(image, np.ndarray):
         raise InputError(f"{name} is neither an array, a PIL image nor a path (found {type(image).__name__})")
     return fit(plain(Image.fromarray(_channels_last(_bytes(image, name), name))), size, channels)
@@ -140,18 +140,18 @@ def _bytes(pixels: np.ndarray, name: str) -> np.ndarray:
     return (pixels if top == 255 else np.rint(pixels * 255.0)).astype(np.uint8)
 
 
-def with_bright_ink(images: Tensor, ink: Ink) -> Tensor:
+def with_bright_ink(images: np.ndarray, ink: Ink) -> np.ndarray:
     """Ink bright on a dark ground: as it is, inverted, or whichever the images themselves look like, each by itself."""
     if ink == "bright":
         return images
     if ink == "dark":
         return 255 - images
-    return torch.where(has_dark_ink(images)[:, None, None, None], 255 - images, images)
+    return np.where(has_dark_ink(images)[:, None, None, None], 255 - images, images)
 
 
-def has_dark_ink(images: Tensor) -> Tensor:
+def has_dark_ink(images: np.ndarray) -> np.ndarray:
     """(N,): whether the ground, which is the median of an image's border, is brighter than the image is on average."""
-    grey = images.double().mean(dim=1)  # (N, H, W)
-    border = torch.cat([grey[:, 0], grey[:, -1], grey[:, 1:-1, 0], grey[:, 1:-1, -1]], dim=1)
-    ground = torch.from_numpy(np.median(border.numpy(), axis=1))
-    return ground > grey.mean(dim=(1, 2)) + 1e-9  # a blank image has neither
+    grey = images.mean(axis=1)  # (N, H, W), float64
+    border = np.concatenate([grey[:, 0], grey[:, -1], grey[:, 1:-1, 0], grey[:, 1:-1, -1]], axis=1)
+    dark: np.ndarray = np.median(border, axis=1) > grey.mean(axis=(1, 2)) + 1e-9  # a blank image has neither
+    return dark

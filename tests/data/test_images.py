@@ -7,7 +7,8 @@ from PIL import Image
 
 from gaussproto.data.cache import cached_images
 from gaussproto.data.damage import damage, down_sample
-from gaussproto.data.images import LabelledImages, fit, open_image
+from gaussproto.data.images import LabelledImages
+from gaussproto.data.picture import fit, open_image
 from gaussproto.data.sheet import contact_sheet
 from gaussproto.errors import InputError
 from tests.conftest import uneven

@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from gaussproto.data.images import LabelledImages, Progress, fit, open_image, silent
+from gaussproto.data.images import LabelledImages, Progress, silent
+from gaussproto.data.picture import class_files, fit, open_image
 from gaussproto.errors import InputError
-
-ENDINGS = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".pgm", ".ppm", ".pbm"}
 
 
 def folder(
@@ -60,28 +59,3 @@ def split_classes(images: LabelledImages, test_fraction: float) -> tuple[Labelle
     held_out = sum(position(c) < test_fraction for c in order)
     held_out = min(max(2, held_out), images.way - 2)
     return images.select(sorted(order[held_out:])), images.select(sorted(order[:held_out]))
-
-
-def class_files(root: Path) -> dict[str, list[Path]]:
-    """The image files of each class of `root/CLASS/IMAGE`, in the order of their names."""
-    if not root.is_dir():
-        raise InputError(f"there is no folder {root}: name omniglot, strokes, or a folder of CLASS/IMAGE files")
-    files = {
-        path.name: image_files(path)
-        for path in sorted(root.iterdir())
-        if path.is_dir() and not path.name.startswith(".")
-    }
-    if not files:
-        raise InputError(
-            f"{root} has no class in it: give each class a folder of its own, as in {root}/CLASS/IMAGE.png"
-        )
-    for name, images in files.items():
-        if not images:
-            endings = ", ".join(sorted(ENDINGS))
-            raise InputError(f"class {name!r} of {root} has no image ({endings}): add some or remove the folder")
-    return files
-
-
-def image_files(folder: Path) -> list[Path]:
-    """The files of a folder that are named as images, in the order of their names."""
-    return sorted(file for file in folder.iterdir() if file.suffix.lower() in ENDINGS and not file.name.startswith("."))

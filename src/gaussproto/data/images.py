@@ -7,18 +7,13 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from io import BytesIO
-from pathlib import Path
 
-import numpy as np
 import torch
-from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from gaussproto.errors import InputError
 
 TURNED = " turned "  # between a class's name and the degrees of its rotation
-LARGEST_SIDE = 20_000  # pixels
 Progress = Callable[[str, int, int | None], None]  # what is being done, how much is done, how much there is if known
 
 
@@ -127,48 +122,3 @@ class LabelledImages:
 def as_float(images: Tensor) -> Tensor:
     """Brightness from 0 to 1, as float32; float images pass as they are."""
     return images.float().div_(255) if images.dtype == torch.uint8 else images
-
-
-def open_image(source: bytes | Path, name: str) -> Image.Image:
-    """Decode an image file, upright, transparency on white; a file that is no image is named in the error."""
-    try:
-        with Image.open(BytesIO(source) if isinstance(source, bytes) else source) as file:
-            check_sides(file.size, name)  # before anything of that size is in memory
-            file.load()
-            return plain(file)
-    except InputError:
-        raise
-    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise InputError(f"{name} is not a readable image ({error}): replace or remove it") from error
-
-
-def check_sides(size: tuple[int, int], name: str) -> None:
-    """Say so if an image has no pixels, or more to a side than any image of one thing needs."""
-    if min(size) < 1 or max(size) > LARGEST_SIDE:
-        raise InputError(
-            f"{name} is {size[0]} x {size[1]} pixels: give an image with from 1 to {LARGEST_SIDE:,} a side"
-        )
-
-
-def plain(image: Image.Image) -> Image.Image:
-    """An image upright as its camera says, of 8 bits to a pixel, transparency on white."""
-    image = ImageOps.exif_transpose(image)
-    if image.mode.startswith("I;16"):
-        return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
-    if image.has_transparency_data:
-        image = image.convert("RGBA")
-        return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
-    return image
-
-
-def fit(image: Image.Image, size: int, channels: int = 1) -> np.ndarray:
-    """An image as uint8, (size, size) if grey or (3, size, size), anti-aliased.
-
-    Thin strokes survive because every pixel of the image counts towards the pixels it falls on; plain bilinear sampling
-    would skip some of them.
-    """
-    image = image.convert("L" if channels == 1 else "RGB")
-    if image.size != (size, size):
-        image = image.resize((size, size), Image.Resampling.BILINEAR)
-    pixels = np.asarray(image)
-    return pixels if channels == 1 else pixels.transpose(2, 0, 1)

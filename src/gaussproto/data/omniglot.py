@@ -17,7 +17,8 @@ from PIL import Image
 
 from gaussproto.data.cache import cache_folder, cached_images
 from gaussproto.data.download import download
-from gaussproto.data.images import LabelledImages, Progress, fit, open_image, silent
+from gaussproto.data.images import LabelledImages, Progress, silent
+from gaussproto.data.picture import fit, open_image
 from gaussproto.errors import InputError
 
 URL = "https://raw.githubusercontent.com/brendenlake/omniglot/master/python"

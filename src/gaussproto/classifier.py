@@ -207,6 +207,8 @@ class GaussianPrototypeClassifier(
         if size is not None and not (isinstance(size, Integral) and size >= smallest):
             raise InputError(f"image_size must be a whole number from {smallest} on (found {size!r})")
         ink = embedder.ink if self.ink == "auto" else self.ink
+        for name in ("n_features_in_", "feature_names_in_"):
+            self.__dict__.pop(name, None)  # of vectors that an earlier fit had; images have none
         self.embedder_ = replace(embedder, image_size=int(size or embedder.image_size), ink=ink)
 
     def _read_examples(
@@ -249,7 +251,7 @@ class GaussianPrototypeClassifier(
         self.example_weights_ = support_shares(s_all, s_class, index).numpy()
         self.example_labels_ = as_array(labels)
         self.example_names_ = list(names)
-        self.example_embeddings_ = x.copy()  # vectors may be the caller's own array
+        self.example_embeddings_ = x
         self.example_precisions_ = s
 
     def _distances(self, X: Any) -> np.ndarray:

@@ -72,7 +72,7 @@ class Embedder:
     def embed(self, inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Vectors (N, features) or images (N, channels, H, W), each judged alone -> x (N, D), s (N, E) or None."""
         if self.network is None:
-            return inputs, None
+            return inputs.copy(), None  # the caller's own array may change
         if isinstance(self.network, GaussianHead):
             with torch.no_grad():
                 x, s = self.network.embed(torch.tensor(inputs, dtype=torch.float32))

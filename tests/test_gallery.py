@@ -137,3 +137,13 @@ def test_a_backbone_of_ones_own(characters, tmp_path):
     clf.save(tmp_path / "my.gallery")
     loaded = load(tmp_path / "my.gallery", encoder=net)
     assert loaded.predict(queries).tolist() == clf.predict(queries).tolist()
+
+
+def test_a_gallery_is_a_file_like_any_other(tmp_path):
+    clf = GaussianPrototypeClassifier("identity").fit(np.eye(2), ["a", "b"])
+    clf.save(tmp_path / "it")
+    (tmp_path / "other").touch()
+    assert (tmp_path / "it").stat().st_mode == (tmp_path / "other").stat().st_mode
+    (tmp_path / "it").chmod(0o640)
+    clf.save(tmp_path / "it")
+    assert (tmp_path / "it").stat().st_mode & 0o777 == 0o640

@@ -11,6 +11,9 @@ from typing import Any
 
 from gaussproto.errors import InputError
 
+UMASK = os.umask(0)  # it can only be asked for by setting it
+os.umask(UMASK)
+
 
 @contextmanager
 def write_then_rename(path: Path) -> Iterator[Path]:
@@ -21,6 +24,8 @@ def write_then_rename(path: Path) -> Iterator[Path]:
         yield temporary
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())  # the content is on the disk before the name is
+        # safetensors writes files that only their owner can read; these are to be like any others.
+        temporary.chmod(path.stat().st_mode if path.exists() else 0o666 & ~UMASK)
         temporary.replace(path)
     except OSError as error:
         raise InputError(f"cannot write {path} ({error.strerror or error}): free or choose another place") from error

@@ -119,6 +119,22 @@ def test_a_cut_file_is_refused(tmp_path_factory, cut):
         load(path)
 
 
+@given(where=st.floats(0, 1, exclude_max=True), flip=st.integers(1, 255))
+@settings(deadline=None, max_examples=300)
+def test_a_spoiled_file_is_refused_or_still_whole(tmp_path_factory, where, flip):
+    path = tmp_path_factory.mktemp("spoiled") / "it"
+    GaussianPrototypeClassifier("identity").fit(np.eye(3), ["a", ("b", 1), 2]).save(path)
+    content = bytearray(path.read_bytes())
+    content[int(where * len(content))] ^= flip
+    path.write_bytes(content)
+    try:
+        clf = load(path)
+    except InputError:
+        return
+    assert len(clf.classes_) == 3
+    assert clf.predict(np.eye(3)).shape == (3,)
+
+
 def test_what_is_no_gallery(tmp_path, weights):
     with pytest.raises(InputError, match="there is no gallery"):
         load(tmp_path / "nothing")

@@ -12,7 +12,6 @@ from gaussproto.classifier import GaussianPrototypeClassifier
 from gaussproto.embedder import find_embedder
 from gaussproto.errors import InputError
 from gaussproto.gallery_file import Gallery, Settings, read_gallery, write_gallery
-from gaussproto.labels import from_json, to_json
 
 
 def save(clf: GaussianPrototypeClassifier, path: Path) -> None:
@@ -34,7 +33,7 @@ def save(clf: GaussianPrototypeClassifier, path: Path) -> None:
     )
     gallery = Gallery(
         settings,
-        to_json(classes),
+        classes,
         np.array([position[label] for label in clf.example_labels_.tolist()]),
         clf.example_names_,
         clf.example_embeddings_,
@@ -75,8 +74,7 @@ def load(path: Path | str, encoder: Any = None) -> GaussianPrototypeClassifier:
         distance=settings.distance,
         temperature=settings.temperature,
     )
-    classes = from_json(gallery.classes)
-    labels = [classes[c] for c in gallery.labels.tolist()]
+    labels = [gallery.classes[c] for c in gallery.labels.tolist()]
     embedder = replace(embedder, ink=settings.ink_used, image_size=settings.image_size_used)
     clf.restore(embedder, gallery.embeddings, gallery.example_precisions, labels, gallery.names)
     if settings.features is not None:

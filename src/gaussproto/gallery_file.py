@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Hashable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from gaussproto.config import Distance
 from gaussproto.errors import InputError
 from gaussproto.files import write_then_rename
 from gaussproto.inputs import Ink
+from gaussproto.labels import from_json, to_json
 
 METADATA = "gaussproto-gallery"
 
@@ -43,7 +45,7 @@ class Gallery:
     """The examples and the Gaussian of each class."""
 
     settings: Settings
-    classes: str  # JSON
+    classes: list[Hashable]
     labels: np.ndarray  # (N,) the class of each example
     names: list[str]  # the file of each example, or nothing
     embeddings: np.ndarray  # (N, D)
@@ -55,7 +57,7 @@ class Gallery:
 def write_gallery(gallery: Gallery, path: Path) -> None:
     """Write one file; what was there is replaced whole or not at all."""
     tensors = {
-        "classes": _as_bytes(gallery.classes),  # as a tensor: a safetensors header has a largest size
+        "classes": _as_bytes(to_json(gallery.classes)),  # as a tensor: a safetensors header has a largest size
         "names": _as_bytes(json.dumps(gallery.names)),
         "labels": gallery.labels.astype(np.int64),
         "embeddings": gallery.embeddings,
@@ -88,7 +90,7 @@ def read_gallery(path: Path) -> Gallery:
             )
         gallery = Gallery(
             Settings.model_validate_json(metadata),
-            _as_text(tensors["classes"]),
+            from_json(_as_text(tensors["classes"])),
             tensors["labels"],
             json.loads(_as_text(tensors["names"])),
             tensors["embeddings"],
@@ -96,7 +98,7 @@ def read_gallery(path: Path) -> Gallery:
             tensors["prototypes"],
             tensors.get("precisions"),
         )
-    except (KeyError, ValidationError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (KeyError, TypeError, ValidationError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise InputError(f"{path} is a gallery with a part missing or broken ({error}): make it again") from error
     _check(gallery, path)
     return gallery
@@ -108,14 +110,14 @@ def _check(gallery: Gallery, path: Path) -> None:
     rows: list[tuple[str, Any, int]] = [
         ("labels", gallery.labels, N),
         ("names", gallery.names, N),
-        ("classes", json.loads(gallery.classes), C),
+        ("classes", gallery.classes, C),
     ]
     if gallery.example_precisions is not None:
         rows.append(("example_precisions", gallery.example_precisions, N))
     for name, part, length in rows:
         if len(part) != length:
             raise InputError(f"{path} is a broken gallery: {name} has {len(part)} entries, not {length}; make it again")
-    if set(gallery.labels.tolist()) != set(range(C)):
+    if set(gallery.labels.tolist()) != set(range(C)) or len(set(gallery.classes)) != C:
         raise InputError(f"{path} is a broken gallery: its {C} classes are not those of its examples; make it again")
 
 

@@ -113,7 +113,10 @@ def _check_json(part: Any, label: Hashable) -> None:
 
 def from_json(text: str) -> list[Hashable]:
     """What `to_json` wrote, in the same types."""
-    return [_tuples(label) for label in json.loads(text)]
+    labels = [_tuples(label) for label in json.loads(text)]
+    for label in labels:
+        _check(label)
+    return labels
 
 
 def _tuples(label: Any) -> Any:

@@ -6,7 +6,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gaussproto.classifier import GaussianPrototypeClassifier as GaussianPrototypeClassifier
+    from gaussproto.classifier.estimator import GaussianPrototypeClassifier as GaussianPrototypeClassifier
+    from gaussproto.classifier.gallery import load as load
+    from gaussproto.classifier.head import GaussianHead as GaussianHead
+    from gaussproto.classifier.head import train_head as train_head
     from gaussproto.config import DataConfig as DataConfig
     from gaussproto.config import EpisodeConfig as EpisodeConfig
     from gaussproto.config import NetworkConfig as NetworkConfig
@@ -20,9 +23,6 @@ if TYPE_CHECKING:
     from gaussproto.evaluation.protocol import embed_all as embed_all
     from gaussproto.evaluation.protocol import evaluate as evaluate
     from gaussproto.evaluation.robustness import damage_study as damage_study
-    from gaussproto.gallery import load as load
-    from gaussproto.head import GaussianHead as GaussianHead
-    from gaussproto.head import train_head as train_head
     from gaussproto.model.distance import distances as distances
     from gaussproto.model.network import GaussianPrototypicalNetwork as GaussianPrototypicalNetwork
     from gaussproto.model.prototype import class_prototypes as class_prototypes
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 # Each name is imported when it is first used, so that `import gaussproto` does not wait for torch.
 _HOME = {
-    "GaussianPrototypeClassifier": "classifier",
-    "load": "gallery",
+    "GaussianPrototypeClassifier": "classifier.estimator",
+    "load": "classifier.gallery",
     "DataConfig": "config",
     "EpisodeConfig": "config",
     "NetworkConfig": "config",
@@ -53,8 +53,8 @@ _HOME = {
     "embed_all": "evaluation.protocol",
     "evaluate": "evaluation.protocol",
     "damage_study": "evaluation.robustness",
-    "GaussianHead": "head",
-    "train_head": "head",
+    "GaussianHead": "classifier.head",
+    "train_head": "classifier.head",
     "distances": "model.distance",
     "GaussianPrototypicalNetwork": "model.network",
     "class_prototypes": "model.prototype",

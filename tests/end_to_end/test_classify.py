@@ -111,7 +111,7 @@ def test_a_mistake_is_one_line_and_code_2(place, arguments, sentence, monkeypatc
     before = (place / "other.gallery").read_bytes()
     monkeypatch.chdir(place)
     monkeypatch.setattr("sys.argv", ["gaussproto", *arguments])
-    monkeypatch.setattr("gaussproto.console.show_warnings", lambda: None)
+    monkeypatch.setattr("gaussproto.cli.console.show_warnings", lambda: None)
     with pytest.raises(SystemExit) as left:  # in this process: it is asked often
         main()
     said = capsys.readouterr()

@@ -30,7 +30,6 @@ sizes = st.integers(1, 17)
 
 @settings(deadline=None)
 @given(H=sizes, W=sizes, N=st.integers(1, 3), C=st.integers(1, 4), outputs=st.integers(1, 4), seed=st.integers(0, 99))
-@settings(deadline=None)
 def test_winograd_is_convolution_with_its_gradients(H: int, W: int, N: int, C: int, outputs: int, seed: int) -> None:
     g = torch.Generator().manual_seed(seed)
     x = torch.randn(H, W, N, C, generator=g, dtype=torch.float64, requires_grad=True)

@@ -13,11 +13,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from gaussproto.classifier.inputs import Ink
+from gaussproto.classifier.labels import from_json, to_json
 from gaussproto.config import Distance
 from gaussproto.errors import InputError
 from gaussproto.files import write_then_rename
-from gaussproto.inputs import Ink
-from gaussproto.labels import from_json, to_json
 
 METADATA = "gaussproto-gallery"
 

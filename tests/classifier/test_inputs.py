@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from gaussproto.classifier.inputs import has_dark_ink, list_images, read_images, with_bright_ink
 from gaussproto.data.omniglot import omniglot
 from gaussproto.errors import InputError
-from gaussproto.inputs import has_dark_ink, list_images, read_images, with_bright_ink
 
 
 def read(X, size=28, channels=1):

@@ -10,9 +10,9 @@ from typing import Any, Literal
 import numpy as np
 from PIL import Image
 
+from gaussproto.classifier.labels import read_labels
 from gaussproto.data.picture import check_sides, class_files, fit, image_files, open_image, plain
 from gaussproto.errors import InputError
-from gaussproto.labels import read_labels
 
 Ink = Literal["auto", "detect", "bright", "dark"]
 CHANNELS = (1, 3, 4)  # grey, colour, colour with transparency

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.markup import escape
 
-from gaussproto import console
+from gaussproto.cli import console
+from gaussproto.cli.options import Json
 from gaussproto.errors import InputError
-from gaussproto.options import Json
 
 if TYPE_CHECKING:
-    from gaussproto.classifier import GaussianPrototypeClassifier
+    from gaussproto.classifier.estimator import GaussianPrototypeClassifier
 
 DEFAULT_ENCODER = "omniglot-small"
 CHUNK = 256  # images between two steps of the progress bar
@@ -107,8 +107,8 @@ def enroll(
 
 
 def _new(encoder: str | None, ink: Any) -> GaussianPrototypeClassifier:
-    from gaussproto.classifier import GaussianPrototypeClassifier
-    from gaussproto.embedder import find_embedder
+    from gaussproto.classifier.embedder import find_embedder
+    from gaussproto.classifier.estimator import GaussianPrototypeClassifier
 
     encoder = encoder or DEFAULT_ENCODER
     if find_embedder(encoder).takes_vectors:
@@ -117,7 +117,7 @@ def _new(encoder: str | None, ink: Any) -> GaussianPrototypeClassifier:
 
 
 def _open(gallery: Path, encoder: str | None, ink: Any) -> GaussianPrototypeClassifier:
-    from gaussproto.gallery import load
+    from gaussproto.classifier.gallery import load
 
     clf = load(gallery, encoder)
     if ink not in (None, "auto", clf.embedder_.ink):
@@ -129,7 +129,7 @@ def _open(gallery: Path, encoder: str | None, ink: Any) -> GaussianPrototypeClas
 
 def _files(images: list[Path]) -> list[Path]:
     """The files, and those of the folders, that were named."""
-    from gaussproto.inputs import list_images
+    from gaussproto.classifier.inputs import list_images
 
     return [Path(file) for path in images for file in list_images(path)[0]]
 

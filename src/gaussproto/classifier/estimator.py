@@ -16,12 +16,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeatures
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from gaussproto.classifier.embedder import IDENTITY, Embedder, find_embedder
+from gaussproto.classifier.head import GaussianHead
+from gaussproto.classifier.inputs import Ink, check_as_many, list_images, read_images, with_bright_ink, with_labels
+from gaussproto.classifier.labels import as_array, check_among, merge_classes, read_labels
 from gaussproto.config import Distance
-from gaussproto.embedder import IDENTITY, Embedder, find_embedder
 from gaussproto.errors import InputError
-from gaussproto.head import GaussianHead
-from gaussproto.inputs import Ink, check_as_many, list_images, read_images, with_bright_ink, with_labels
-from gaussproto.labels import as_array, check_among, merge_classes, read_labels
 from gaussproto.model.distance import distances
 from gaussproto.model.prototype import class_prototypes, support_shares
 
@@ -160,7 +160,7 @@ class GaussianPrototypeClassifier(
 
     def save(self, path: Path | str) -> None:
         """Write a gallery file: the classes, the examples' embeddings, and which weights they were made with."""
-        from gaussproto.gallery import save
+        from gaussproto.classifier.gallery import save
 
         check_is_fitted(self)
         save(self, Path(path))

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from gaussproto.classifier.labels import as_array, check_among, from_json, merge_classes, read_labels, to_json
 from gaussproto.errors import InputError
-from gaussproto.labels import as_array, check_among, from_json, merge_classes, read_labels, to_json
 
 scalars = st.text(max_size=6) | st.integers() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False)
 json_labels = st.recursive(scalars, lambda inner: st.lists(inner, max_size=3).map(tuple), max_leaves=6)

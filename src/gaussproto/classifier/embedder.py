@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 
+from gaussproto.classifier.head import METADATA, GaussianHead
+from gaussproto.classifier.inputs import Ink
 from gaussproto.config import DataConfig, Distance, Weighting
 from gaussproto.errors import InputError
 from gaussproto.evaluation.protocol import embed_all
-from gaussproto.head import METADATA, GaussianHead
-from gaussproto.inputs import Ink
 from gaussproto.model.encoder import Encoder
 from gaussproto.model.network import GaussianPrototypicalNetwork
 from gaussproto.training.checkpoint import load_checkpoint

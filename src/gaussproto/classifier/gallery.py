@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from gaussproto.classifier import GaussianPrototypeClassifier
-from gaussproto.embedder import find_embedder
+from gaussproto.classifier.embedder import find_embedder
+from gaussproto.classifier.estimator import GaussianPrototypeClassifier
+from gaussproto.classifier.gallery_file import Gallery, Settings, read_gallery, write_gallery
 from gaussproto.errors import InputError
-from gaussproto.gallery_file import Gallery, Settings, read_gallery, write_gallery
 
 
 def save(clf: GaussianPrototypeClassifier, path: Path) -> None:

@@ -15,10 +15,10 @@ from safetensors.torch import save_file
 from sklearn.utils import check_array
 from torch import Tensor, nn
 
+from gaussproto.classifier.labels import merge_classes, read_labels
 from gaussproto.config import NetworkConfig
 from gaussproto.errors import InputError
 from gaussproto.files import write_then_rename
-from gaussproto.labels import merge_classes, read_labels
 from gaussproto.model.network import GaussianPrototypicalNetwork
 from gaussproto.training.episode import episode_loss, sample_drawings
 

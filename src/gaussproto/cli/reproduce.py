@@ -1,0 +1,74 @@
+"""The command `reproduce`: the paper's tables and figures."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gaussproto.cli import console
+from gaussproto.cli.options import DataRoot, Json, complete_data
+from gaussproto.cli.run import show_training
+from gaussproto.config import DataConfig
+from gaussproto.reproduce.paper import WHAT, check_budget, rows_of
+
+
+def reproduce(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="WHAT",
+            help="verification, results, distances, ours, comparison, figures or all.",
+            autocompletion=lambda incomplete: [name for name in WHAT if name.startswith(incomplete)],
+        ),
+    ],
+    budget: Annotated[
+        str, typer.Option(help="quick: minutes, to see it work; standard: our recipe; paper: the paper's own length.")
+    ] = "standard",
+    only: Annotated[str | None, typer.Option(help="Only these rows, such as small-none,small-radius.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the runs; runs/reproduce-BUDGET if not given.")] = None,
+    data: Annotated[
+        str, typer.Option(help="strokes shows that it works without Omniglot.", autocompletion=complete_data)
+    ] = "omniglot",
+    data_root: DataRoot = None,
+    device: Annotated[str, typer.Option(help="cpu, or cuda where there is a GPU.")] = "cpu",
+    json: Json = False,
+) -> None:
+    """Train and score what a table or the figures of the paper need, and show its numbers beside ours."""
+    rows = rows_of(what, only)
+    configs = {row.run: row.config(check_budget(budget)).override(data=data) for row in rows}
+    out = out or Path("runs") / f"reproduce-{budget}"
+    from gaussproto.data.load import load_data
+    from gaussproto.reproduce.answer import answer, check_place
+    from gaussproto.reproduce.figures import write_figures
+    from gaussproto.reproduce.tables import HOW, hardware, read_runs, tables, write_tables
+
+    check_place(out)
+    with console.progress_bars() as bars:
+        split = load_data(DataConfig(data=data), data_root, bars)
+        for name, config in configs.items():
+            show = partial(show_training, bars, f"{name}: training", config.training.episodes, [])
+            measure = partial(_prefixed, bars, name)
+            stopped = answer(config, split, out / name, device=device, on_log=show, progress=measure)
+            if stopped:
+                console.say(f"stopped in {name}; the same command goes on")
+                raise typer.Exit(128 + (stopped.stopped_by or 0))
+        figures = write_figures(out, out / "figures", data_root, bars) if what in ("figures", "all") else []
+    runs = read_runs(out)
+    shown = tables(what, runs)
+    page = write_tables(shown, runs, out / "tables.md")
+    if json:
+        files = [str(path) for path in figures]
+        return console.print_json({"tables": [asdict(table) for table in shown], "page": str(page), "figures": files})
+    for table in shown:
+        console.print_table(table.title, list(table.columns), [list(row) for row in table.rows], right=2)
+    console.say(HOW)
+    console.say(f"trained on {hardware(runs)}; tables: {page}" + (f"; figures: {out / 'figures'}" if figures else ""))
+    return None
+
+
+def _prefixed(bars: console.Bars, name: str, what: str, done: int, total: int | None) -> None:
+    bars(f"{name}: {what}", done, total)

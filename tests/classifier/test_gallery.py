@@ -6,12 +6,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors import safe_open
-from tests.test_labels import json_labels, typed
 
 from gaussproto import GaussianPrototypeClassifier, GaussianPrototypicalNetwork, NetworkConfig, load
 from gaussproto.classifier.embedder import find_embedder, weights_digest
 from gaussproto.errors import InputError
 from tests.classifier.test_estimator import SMALL, assert_same, network, state, uneven_examples
+from tests.classifier.test_labels import json_labels, typed
 
 COVARIANCES = ["none", "radius", "diagonal", "full"]
 

@@ -123,7 +123,8 @@ def test_a_cut_file_is_refused(tmp_path_factory, cut):
 @settings(deadline=None, max_examples=300)
 def test_a_spoiled_file_is_refused_or_still_whole(tmp_path_factory, where, flip):
     path = tmp_path_factory.mktemp("spoiled") / "it"
-    GaussianPrototypeClassifier("identity").fit(np.eye(3), ["a", ("b", 1), 2]).save(path)
+    written = GaussianPrototypeClassifier("identity").fit(np.eye(3), ["a", ("b", 1), 2])
+    written.save(path)
     content = bytearray(path.read_bytes())
     content[int(where * len(content))] ^= flip
     path.write_bytes(content)
@@ -131,8 +132,7 @@ def test_a_spoiled_file_is_refused_or_still_whole(tmp_path_factory, where, flip)
         clf = load(path)
     except InputError:
         return
-    assert len(clf.classes_) == 3
-    assert clf.predict(np.eye(3)).shape == (3,)
+    assert_same(state(clf), state(written))  # a blank of the header
 
 
 def test_what_is_no_gallery(tmp_path, weights):

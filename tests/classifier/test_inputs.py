@@ -141,6 +141,8 @@ def test_files_that_are_no_images(tmp_path):
 
 
 def test_pixels_and_galleries_need_no_torch():
-    program = "import sys, gaussproto.inputs, gaussproto.gallery_file; print('torch' in sys.modules)"
+    program = (
+        "import sys, gaussproto.classifier.inputs, gaussproto.classifier.gallery_file; print('torch' in sys.modules)"
+    )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from gaussproto.errors import InputError
 from gaussproto.files import write_then_rename
 
 METADATA = "gaussproto-gallery"
+CHECKSUM = "sha256"
 
 
 class Settings(BaseModel):
@@ -67,14 +69,15 @@ def write_gallery(gallery: Gallery, path: Path) -> None:
         tensors |= {"example_precisions": gallery.example_precisions, "precisions": gallery.precisions}
     tensors = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
     with write_then_rename(path) as temporary:
-        save_file(tensors, temporary, metadata={METADATA: gallery.settings.model_dump_json()})
+        settings = gallery.settings.model_dump_json()
+        save_file(tensors, temporary, metadata={METADATA: settings, CHECKSUM: _checksum(settings, tensors)})
 
 
 def read_gallery(path: Path) -> Gallery:
     """Read a gallery file; a file that is none is an error that says what it is."""
     try:
         with safe_open(path, framework="numpy") as file:
-            metadata = (file.metadata() or {}).get(METADATA)
+            metadata, checksum = (file.metadata() or {}).get(METADATA), (file.metadata() or {}).get(CHECKSUM)
             tensors: dict[str, np.ndarray] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except FileNotFoundError:
         raise InputError(f"there is no gallery {path}: make one with `gaussproto enroll` or `save`") from None
@@ -88,6 +91,8 @@ def read_gallery(path: Path) -> Gallery:
             raise InputError(
                 f"{path} is a gallery of version {version}, and this gaussproto reads 1: install a newer one"
             )
+        if checksum != _checksum(metadata, tensors):
+            raise InputError(f"{path} is spoiled: what it holds is not what was written; make it again")
         gallery = Gallery(
             Settings.model_validate_json(metadata),
             from_json(_as_text(tensors["classes"])),
@@ -102,6 +107,13 @@ def read_gallery(path: Path) -> Gallery:
         raise InputError(f"{path} is a gallery with a part missing or broken ({error}): make it again") from error
     _check(gallery, path)
     return gallery
+
+
+def _checksum(settings: str, tensors: dict[str, np.ndarray]) -> str:
+    digest = hashlib.sha256(settings.encode())
+    for name, array in sorted(tensors.items()):
+        digest.update(f"{name} {array.dtype} {array.shape}".encode() + array.tobytes())
+    return digest.hexdigest()
 
 
 def _check(gallery: Gallery, path: Path) -> None:

@@ -9,7 +9,7 @@ from sklearn.neighbors import NearestCentroid
 
 from gaussproto.config import NetworkConfig
 from gaussproto.model.covariance import LearnedSoftplus, Precision, make_transform, raw_size
-from gaussproto.model.distance import distances
+from gaussproto.model.distance import comparable, distances
 from gaussproto.model.network import GaussianPrototypicalNetwork
 from gaussproto.model.prototype import class_prototypes
 from gaussproto.training.episode import episode_loss
@@ -81,6 +81,18 @@ def test_distance(covariance, distance, n, seed):
             S = np.eye(n["D"]) if s_class is None else oracle.matrix(s_class[c].numpy(), n["D"])
             expected = oracle.distance(x[i].numpy(), p[c].numpy(), S, distance)
             assert d[i, c].item() == pytest.approx(expected, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("covariance", ["none", *COVARIANCES])
+@pytest.mark.parametrize("distance", DISTANCES)
+@given(n=sizes, seed=seeds)
+@settings(max_examples=25, deadline=None)
+def test_comparable_puts_the_classes_in_the_order_of_their_distances(covariance, distance, n, seed):
+    x, p = points(seed, 2, n["N"], n["D"]), points(seed + 2, 2, n["C"], n["D"])
+    s_class = None if covariance == "none" else precisions(seed, covariance, 2, n["C"], n["D"])
+    order = comparable(x, p, s_class, distance).argsort(dim=1).mT
+    d = distances(x, p, s_class, distance).gather(2, order)
+    assert bool((d.diff(dim=2) >= -1e-9).all())
 
 
 @pytest.mark.parametrize("covariance", ["none", *COVARIANCES])

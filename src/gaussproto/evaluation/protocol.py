@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from gaussproto.config import Norm
 from gaussproto.data.images import LabelledImages, Progress, silent
 from gaussproto.errors import InputError
+from gaussproto.model.distance import comparable
 from gaussproto.model.network import GaussianPrototypicalNetwork
 from gaussproto.training.episode import sample_drawings
 from gaussproto.training.memory import keep_freed_memory
@@ -26,7 +27,7 @@ from gaussproto.training.memory import keep_freed_memory
 BATCH = 256  # images embedded at once: with fewer, transforming the big encoder's filters each time costs a fifth
 ROUNDS: dict[Norm, int] = {"running": 10, "batch": 1}
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
-GROUPS = 32  # groupings scored at once: they stay within a processor's cache
+CLASSES = 80  # scored at once: what is compared stays within a processor's cache
 
 
 @dataclass(frozen=True)
@@ -194,8 +195,9 @@ def _class_accuracies(
     device = next(network.parameters()).device
     counts = images.counts
     M = int(counts.max())
-    right = {(way, shot): torch.zeros(images.way) for way in ways for shot in shots}
-    asked = {key: torch.zeros(images.way) for key in right}
+    right = {way: torch.zeros(images.way, len(shots)) for way in ways}
+    asked = {way: torch.zeros(images.way, len(shots)) for way in ways}
+    is_query = torch.arange(M)[:, None] >= torch.tensor(shots)  # (M, shots)
     embedded = embed_all(network, images.images, progress) if norm == "running" else None
     total, done = len(images) * rounds * len(ways), 0
 
@@ -214,12 +216,12 @@ def _class_accuracies(
                     done += int((there[group] & counted[..., None]).sum())
                     progress("encoding groups", done, total)
                 assert x is not None
-                for shot in shots:
-                    hit = hits(network, x, s, shot).cpu()  # (G, way, M - shot)
-                    query = there[group][:, :, shot:] & counted[..., None]
-                    right[way, shot].index_add_(0, group.flatten(), (hit & query).sum(-1).flatten().float())
-                    asked[way, shot].index_add_(0, group.flatten(), query.sum(-1).flatten().float())
-    return {key: right[key] / asked[key] for key in right}
+                query = (there[group] & counted[..., None])[..., None] & is_query  # (G, way, M, shots)
+                hit = hits(network, x, s, shots).cpu() & query
+                right[way].index_add_(0, group.flatten(), hit.sum(dim=2).flatten(0, 1).float())
+                asked[way].index_add_(0, group.flatten(), query.sum(dim=2).flatten(0, 1).float())
+    accuracy = {way: right[way] / asked[way] for way in ways}
+    return {(way, shot): accuracy[way][:, i] for way in ways for i, shot in enumerate(shots)}
 
 
 def _interval(by_class: Tensor, characters: Sequence[str]) -> float:
@@ -236,7 +238,8 @@ def groups(C: int, way: int, generator: torch.Generator) -> Iterator[tuple[Tenso
     missing = -C % way
     grouped = torch.cat([order, order[:missing]]).view(-1, way)
     counted = (torch.arange(C + missing) < C).view(-1, way)
-    yield from zip(grouped.split(GROUPS), counted.split(GROUPS), strict=True)
+    at_once = max(1, CLASSES // way)
+    yield from zip(grouped.split(at_once), counted.split(at_once), strict=True)
 
 
 def _embed_groups(
@@ -253,10 +256,23 @@ def _embed_groups(
     return torch.stack(xs), None if ss[0] is None else torch.stack([s for s in ss if s is not None])
 
 
-def hits(network: GaussianPrototypicalNetwork, x: Tensor, s: Tensor | None, shot: int) -> Tensor:
-    """(G, way, M, D) -> (G, way, M - shot): whether each query is nearest to its own class."""
+def hits(network: GaussianPrototypicalNetwork, x: Tensor, s: Tensor | None, shots: Sequence[int]) -> Tensor:
+    """(G, way, M, D) -> (G, way, M, shots): is a drawing nearest to its own class (the first of equals)?
+
+    The first `shot` drawings of a class are its support; they are among the answers, and the caller leaves them out.
+    One matrix product serves all shots.
+    """
     G, way, M, D = x.shape
-    p, s_class = network.prototypes(x[:, :, :shot], None if s is None else s[:, :, :shot])
-    d = network.distances(x[:, :, shot:].reshape(G, -1, D), p, s_class)  # (G, way (M - shot), way)
-    truth = torch.arange(way, device=x.device)[:, None]
-    return d.argmin(dim=-1).view(G, way, M - shot) == truth
+    made = [network.prototypes(x[:, :, :shot], None if s is None else s[:, :, :shot]) for shot in shots]
+    p = torch.stack([p for p, _ in made], dim=2).flatten(1, 2)  # (G, way shots, D)
+    metrics = [s_class for _, s_class in made if s_class is not None]
+    s_class = torch.stack(metrics, dim=2).flatten(1, 2) if metrics else None
+    near = comparable(x.view(G, -1, D), p, s_class, network.config.distance).view(G, way, len(shots), way, M)
+    to_own = near.diagonal(dim1=1, dim2=3).mT  # (G, shots, way, M)
+    own = to_own.clone()
+    to_own.fill_(torch.inf)  # what is left in `near` are the other classes
+    others = near.amin(dim=1)
+    right, tie = own < others, own == others
+    if bool(tie.any()):  # rare, and slower to resolve
+        right |= tie & (torch.arange(way, device=x.device)[:, None] < near.argmin(dim=1))
+    return right.permute(0, 2, 3, 1)

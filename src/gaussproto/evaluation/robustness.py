@@ -64,7 +64,7 @@ def damage_study(
             for bad in range(shot + 1):
                 x_group = _with_bad(x, x_bad, index[group], bad)  # (G, way, M, D)
                 s_group = None if s is None or s_bad is None else _with_bad(s, s_bad, index[group], bad)
-                hit = hits(network, x_group, s_group, shot).cpu()  # (G, way, M - shot)
+                hit = hits(network, x_group, s_group, [shot])[:, :, shot:, 0].cpu()  # (G, way, M - shot)
                 right[bad] += (hit & counted[..., None]).sum()
     accuracy = tuple((right / asked).tolist())
     if s is None or s_bad is None:

@@ -48,6 +48,27 @@ def distances(x: Tensor, p: Tensor, s_class: Tensor | None = None, distance: Dis
     return squared.sqrt() if distance == "euclidean" else squared.sqrt().sqrt()
 
 
+def comparable(x: Tensor, p: Tensor, s_class: Tensor | None = None, distance: Distance = "euclidean") -> Tensor:
+    """For each query, (G, N, D), numbers in the order of its `distances` to the classes, (G, C, D): (G, C, N).
+
+    To know which class is nearest takes no root and nothing that is the same for all classes: one matrix product.
+
+    >>> x, p = torch.tensor([[[3.0, 4.0]]]), torch.tensor([[[0.0, 0.0], [3.0, 0.0]]])
+    >>> comparable(x, p).argmin(dim=1), distances(x, p).argmin(dim=2)
+    (tensor([[1]]), tensor([[1]]))
+    """
+    if distance == "cosine" or (s_class is not None and s_class.dim() == p.dim() + 1):
+        return distances(x, p, s_class, distance).mT
+    middle = p.mean(dim=-2, keepdim=True)
+    x, p = x - middle, p - middle
+    if s_class is None:
+        return torch.baddbmm(p.square().sum(dim=-1, keepdim=True), p, x.mT, alpha=-2)
+    power = x.square().sum(dim=-1, keepdim=True) if s_class.shape[-1] == 1 else x.square()
+    sp = s_class * p
+    squares = (sp * p).sum(dim=-1, keepdim=True)
+    return torch.baddbmm(squares, torch.cat([-2 * sp, s_class], dim=-1), torch.cat([x, power], dim=-1).mT)
+
+
 def _products(x: Tensor, p: Tensor, s: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
     """x^T S x (N, C), x^T S p (N, C) and p^T S p (1, C) as matrix products: no (N, C, D) tensor unless S is full."""
     if s is None:

@@ -43,5 +43,6 @@ def damage(
         low += fraction
         chosen[hit] = size
         if hit.any():
-            images[hit] = down_sample(images[hit], size)
+            index = hit.nonzero().flatten().to(images.device)
+            images[index] = down_sample(images[index], size)
     return images, chosen

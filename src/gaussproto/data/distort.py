@@ -26,5 +26,5 @@ def distort(images: Tensor, strength: float, generator: torch.Generator | None =
     zero = torch.zeros(N)
     stretch = torch.stack([(STRETCH * across).exp(), SHEAR * shear, zero, (STRETCH * down).exp()], dim=1).view(N, 2, 2)
     maps = torch.cat([rotation @ stretch, SHIFT * torch.stack(shift, dim=1)[:, :, None]], dim=2)  # (N, 2, 3)
-    grid = F.affine_grid(maps, list(images.shape), align_corners=False)
+    grid = F.affine_grid(maps.to(images.device), list(images.shape), align_corners=False)
     return F.grid_sample(images, grid, padding_mode="border", align_corners=False)

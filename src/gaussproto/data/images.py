@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -93,7 +93,11 @@ class LabelledImages:
 
     def gather(self, classes: Tensor, drawings: Tensor) -> Tensor:
         """The chosen drawings, (C, K), of the chosen classes, (C,), as (C, K, channels, H, W)."""
-        return self.images[self.starts[classes, None] + drawings]
+        return self.images[(self.starts[classes, None] + drawings).to(self.images.device)]
+
+    def to(self, device: str) -> LabelledImages:
+        """The images on another device; what chooses among them stays here."""
+        return replace(self, images=self.images.to(device))
 
     def select(self, chosen: Sequence[int]) -> LabelledImages:
         """Only these classes, in this order."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import torch
@@ -31,8 +30,11 @@ def step(
     batch: Tensor,
     way: int,
     shots: Sequence[int],
-) -> list[float]:
-    """Learn from one episode; gives the loss, the accuracy, and the mean and spread of the precision.
+) -> Tensor:
+    """Learn from one episode; gives the loss, the accuracy, and the mean and spread of the precision, (4,).
+
+    They stay where the network is, so that a GPU is not waited for. There the encoder computes in bfloat16; what
+    follows it, and all on a CPU, is in single precision.
 
     Args:
         network: in training mode.
@@ -41,9 +43,11 @@ def step(
         way: C.
         shots: the number of supports in each split of the episode.
     """
-    x, s = network.embed(batch.contiguous(memory_format=torch.channels_last))
-    x_class = x.unflatten(0, (way, -1))
-    s_class = None if s is None else s.unflatten(0, (way, -1))
+    dtype = next(network.parameters()).dtype
+    with torch.autocast(batch.device.type, torch.bfloat16, enabled=batch.is_cuda and torch.cuda.is_bf16_supported()):
+        x, s = network.embed(batch.contiguous(memory_format=torch.channels_last))
+    x_class = x.to(dtype).unflatten(0, (way, -1))
+    s_class = None if s is None else s.to(dtype).unflatten(0, (way, -1))
     # What is encoded once can be split several times, each time with other drawings as the support.
     results = [
         episode_loss(network, x_class.roll(turn, dims=1), None if s_class is None else s_class.roll(turn, dims=1), shot)
@@ -54,12 +58,13 @@ def step(
     optimizer.zero_grad(set_to_none=True)
     (loss / way).backward()
     optimizer.step()
-    return [loss.item(), accuracy.item(), *_precision_spread(s)]
+    return torch.stack([loss.detach(), accuracy, *_mean_and_spread(s, like=loss)])
 
 
-def _precision_spread(s: Tensor | None) -> tuple[float, float]:
+def _mean_and_spread(s: Tensor | None, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Of the precision; without one, not a number."""
     if s is None:
-        return math.nan, math.nan
-    s = s.detach()
-    each = s.diagonal(dim1=-2, dim2=-1) if s.dim() == 3 else s  # (N, E)
-    return each.mean().item(), each.std(dim=0).mean().item()
+        return torch.full_like(like, torch.nan), torch.full_like(like, torch.nan)
+    each = s.detach().to(like.dtype)
+    each = each.diagonal(dim1=-2, dim2=-1) if each.dim() == 3 else each  # (N, E)
+    return each.mean(), each.std(dim=0).mean()

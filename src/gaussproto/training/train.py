@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from gaussproto.config import RunConfig, TrainingConfig
 from gaussproto.data.damage import damage
@@ -95,6 +96,8 @@ def train(
 
     generator = torch.Generator().manual_seed(training.seed)
     network, optimizer, position = _start_or_resume(config, images, run, generator, device)
+    images = images.to(device)
+    waiting: list[Tensor] = []  # what the episodes gave, fetched together: a GPU is not waited for in each
     started = time.perf_counter() - position.seconds
 
     with run.log() as log, stop_signals() as stop:
@@ -109,21 +112,21 @@ def train(
             drawn = sample_episode(images, episode.way, episode.drawings, generator)
             batch = distort(as_float(drawn.flatten(0, 1)), training.distort, generator)
             batch, _ = damage(batch, stage.damage, generator)
-            row = step(network, optimizer, batch.to(device), episode.way, shots)
-            if not math.isfinite(row[0]):
-                raise _diverged(now, run)
+            waiting.append(step(network, optimizer, batch, episode.way, shots))
 
             position.episode = now + 1
-            position.rows.append(row)
-            position.accuracies.append(row[1])
             ended = position.episode == training.episodes
             stopping = bool(stop)  # once: a signal that comes later waits for the next episode
-            if position.episode % LOG_EVERY == 0 or ended:
+            logs = position.episode % LOG_EVERY == 0 or ended
+            saves = position.episode % training.checkpoint_every == 0 or ended or stopping
+            if logs or saves:
+                _fetch(waiting, position, run)
+            if logs:
                 position.seconds = time.perf_counter() - started
                 record = _summarise(position, number, learning_rate(training, now))
                 log(asdict(record))
                 on_log(record)
-            if position.episode % training.checkpoint_every == 0 or ended or stopping:
+            if saves:
                 position.seconds = time.perf_counter() - started
                 position.transform = network.config.transform
                 if not all(bool(torch.isfinite(value).all()) for value in network.state_dict().values()):
@@ -214,6 +217,17 @@ def _draw_shots(config: RunConfig, generator: torch.Generator) -> list[int]:
     """The number of supports in each split of an episode."""
     low, high, splits = config.episode.shot, config.episode.max_shot, config.episode.splits
     return [low] * splits if high is None else torch.randint(low, high + 1, (splits,), generator=generator).tolist()
+
+
+def _fetch(waiting: list[Tensor], position: Position, run: RunFolder) -> None:
+    """Bring what the last episodes gave into the position."""
+    rows = torch.stack(waiting).tolist()
+    for episode, row in enumerate(rows, start=position.episode - len(rows)):
+        if not math.isfinite(row[0]):
+            raise _diverged(episode, run)
+    position.rows += rows
+    position.accuracies += [row[1] for row in rows]
+    waiting.clear()
 
 
 def _diverged(episode: int, run: RunFolder) -> TrainingDiverged:

@@ -1,13 +1,18 @@
+import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
+from gaussproto import pretrained
+from gaussproto.cli import main
 from gaussproto.data.images import LabelledImages
 from gaussproto.data.strokes import strokes
 from gaussproto.presets import preset
 from gaussproto.training.train import train
+from gaussproto.weights import file_digest
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "omniglot"
 
@@ -41,6 +46,34 @@ def weights(characters: LabelledImages, tmp_path_factory: pytest.TempPathFactory
     config = preset("demo", **settings, episodes=80, learning_rate=0.01, checkpoint_every=80, damage="7:0.2")
     run = train(config, characters, tmp_path_factory.mktemp("run") / "tiny")
     return run.folder / "checkpoints" / "last.safetensors"
+
+
+@pytest.fixture
+def omniglot_small(weights: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name `omniglot-small` leads to weights: the bundled ones or, where they are not, small ones of strokes."""
+    if "omniglot-small" not in pretrained.bundled_names():
+        place = tmp_path_factory.mktemp("pretrained")
+        (place / "omniglot-small.safetensors").write_bytes(weights.read_bytes())
+        (place / "digests.json").write_text(json.dumps({"omniglot-small": file_digest(weights)}))
+        monkeypatch.setattr(pretrained, "HERE", place)
+
+
+@pytest.fixture
+def gaussproto(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str, str]]:
+    """The command in this process, where it does not wait for torch: exit code, stdout, stderr."""
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.argv", ["gaussproto", *map(str, arguments)])
+        monkeypatch.setattr("gaussproto.cli.console.show_warnings", lambda: None)
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as left:
+            main()
+        said = capsys.readouterr()
+        return left.value.code, said.out, said.err
+
+    return run
 
 
 @pytest.fixture

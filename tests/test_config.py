@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from gaussproto.config import RunConfig, Stage, parse_config, setting_fields
 from gaussproto.errors import InputError
 from gaussproto.presets import EPOCH, PRESETS, preset
+from gaussproto.split import ClassSplit
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -56,22 +57,23 @@ def test_the_papers_settings():
     ]
 
 
-def test_any_setting_can_be_changed():
+def test_any_setting_can_be_changed(weights):
     values = {
         "data": "strokes", "rotations": False, "image_size": 32, "channels": 3, "invert": True, "test_fraction": 0.5,
-        "holdout": 2, "encoder": "big", "filters": "8,16", "embedding_dim": 5, "covariance": "full",
-        "transform": "exp", "precision_relu": False, "weighting": "prototype", "distance": "cosine", "way": 7,
-        "shot": 2, "max_shot": 4, "query": 3, "splits": 2, "learning_rate": 0.1, "schedule": "constant",
-        "halve_every": 5, "checkpoint_every": 6, "keep": 2, "distort": 0.5, "snapshots": 3, "seed": 9,
-        "episodes": 77, "damage": "7:0.1,5:0.2",
+        "holdout": 2, "split": {"test": ["a", "b"]}, "encoder": "big", "filters": "8,16", "embedding_dim": 5,
+        "covariance": "full", "transform": "exp", "precision_relu": False, "weighting": "prototype",
+        "distance": "cosine", "way": 7, "shot": 2, "max_shot": 4, "query": 3, "splits": 2, "adapt": True,
+        "learning_rate": 0.1, "schedule": "constant", "halve_every": 5, "checkpoint_every": 6, "keep": 2,
+        "distort": 0.5, "snapshots": 3, "seed": 9, "episodes": 77, "damage": "7:0.1,5:0.2", "init": str(weights),
     }  # fmt: skip
     assert set(values) == set(setting_fields())
     run = preset("demo", **values)
     assert run.data.channels == run.network.channels == 3
     assert run.network.filters == (8, 16)
+    assert run.data.split == ClassSplit(test=("a", "b"))
     assert run.training.stages == (Stage(episodes=77, damage=((7, 0.1), (5, 0.2))),)
     for name, value in values.items():
-        if name not in ("filters", "damage", "episodes"):
+        if name not in ("filters", "damage", "episodes", "split"):
             assert value in [getattr(s, name, None) for s in (run.data, run.network, run.episode, run.training)]
 
 

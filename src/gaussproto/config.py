@@ -15,6 +15,7 @@ from pydantic.fields import FieldInfo
 
 from gaussproto.errors import InputError
 from gaussproto.files import read_json
+from gaussproto.split import ClassSplit, parse_split
 
 Covariance = Literal["none", "radius", "diagonal", "full"]
 Transform = Literal["softplus", "sigmoid", "wide_sigmoid", "learned_softplus", "exp"]
@@ -22,6 +23,7 @@ Weighting = Literal["prototype_and_distance", "prototype"]
 Distance = Literal["euclidean", "squared_euclidean", "sqrt_euclidean", "cosine"]
 Norm = Literal["running", "batch"]
 
+DRAWN = ("omniglot", "strokes")  # characters in bright ink, with alphabets and a split of their own
 SMALLEST_IMAGE = 16  # four poolings by two leave one pixel
 
 
@@ -61,11 +63,32 @@ class DataConfig(_Frozen):
     )
     image_size: int = Field(28, ge=SMALLEST_IMAGE, description="side in pixels; the paper: 28")
     channels: Literal[1, 3] = Field(1, description="1 grey, 3 colour")
-    invert: bool = Field(False, description="swap dark and light (a folder of dark ink on white paper)")
+    invert: bool | None = Field(
+        False,
+        description="swap dark and light (a folder of dark ink on white paper); with init of drawn characters: found",
+    )
     test_fraction: float = Field(0.25, gt=0, lt=1, description="share of a folder's classes that is held out for test")
+    split: Annotated[ClassSplit, BeforeValidator(parse_split)] | None = Field(
+        None, description="JSON file that names the classes of a folder that train and those that test"
+    )
     holdout: int = Field(
         0, ge=0, description="alphabets taken out of training that replace the test split, to compare recipes fairly"
     )
+
+    @property
+    def ink(self) -> Literal["detect", "bright", "dark"]:
+        """What is to be known of a person's images, so that they look as these do to a network.
+
+        Drawn characters were learned with bright ink, so it is detected; a folder was learned as it is, or inverted.
+        """
+        if self.data in DRAWN or (self.invert is None and self.channels == 1):
+            return "detect"
+        return "dark" if self.invert else "bright"
+
+    def look(self) -> dict[str, Any]:
+        """The settings that make other images look as these do to a network."""
+        invert = {"detect": None, "bright": False, "dark": True}[self.ink]
+        return {"image_size": self.image_size, "channels": self.channels, "invert": invert}
 
 
 class NetworkConfig(_Frozen):
@@ -94,6 +117,7 @@ class EpisodeConfig(_Frozen):
     splits: int = Field(
         1, ge=1, description="times that an encoded episode is split anew into support and query; the paper: 1"
     )
+    adapt: bool = Field(False, description="make episodes smaller where there are fewer classes or images than that")
 
     @model_validator(mode="after")
     def _check(self) -> EpisodeConfig:
@@ -140,6 +164,10 @@ class TrainingConfig(_Frozen):
     )
     snapshots: int = Field(0, ge=0, description="weights kept along the way, evenly spaced, to draw how it learned")
     seed: int = Field(0, ge=0, description="of the weights and of the episodes")
+    init: str | None = Field(
+        None, description="weights to start from: bundled ones, a run folder or a .safetensors file"
+    )
+    init_digest: str | None = Field(None, description="SHA-256 of the file of those weights")
 
     @property
     def episodes(self) -> int:
@@ -207,6 +235,8 @@ class RunConfig(_Frozen):
                 for section in SECTIONS:
                     if name in tree[section]:
                         tree[section][name] = value
+                if name == "init":
+                    tree["training"]["init_digest"] = None  # it was that of other weights
         return parse_config(tree)
 
 
@@ -221,7 +251,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
 def setting_fields() -> dict[str, FieldInfo]:
     """Every setting that `override` and the command line take, with its default and description."""
     fields = {name: field for section in SECTIONS.values() for name, field in section.model_fields.items()}
-    del fields["stages"]
+    del fields["stages"], fields["init_digest"]
     return fields | {name: Stage.model_fields[name] for name in ("episodes", "damage")}
 
 

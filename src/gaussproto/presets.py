@@ -16,6 +16,7 @@ from gaussproto.config import (
     read_config,
 )
 from gaussproto.errors import InputError
+from gaussproto.weights import starting_from
 
 EPOCH = 64  # episodes: 77,120 training images in episodes of 60 x 20 images
 
@@ -57,6 +58,8 @@ SEVERAL_DAMAGE = ((14, 0.03), (10, 0.03), (7, 0.04))
 STANDARD_EPISODES = {"small": 5400, "big": 3600}
 FULL_DIM = 32  # its D (D + 1) / 2 raw outputs are 528 already
 WEIGHTED_EPISODE = EpisodeConfig(way=90, shot=2, query=2, splits=4)
+FINETUNE_EPISODE = EpisodeConfig(way=20, shot=1, max_shot=5, query=2, splits=4, adapt=True)
+FINETUNE_RATE = 5e-4
 
 
 def _paper(
@@ -166,6 +169,22 @@ def _all_presets() -> list[RunConfig]:
             training=TrainingConfig(stages=(Stage(episodes=400),), learning_rate=FAST_RATE, checkpoint_every=40),
         )
     )
+    runs.append(
+        RunConfig(
+            name="finetune",
+            about="a folder of your own, starting from other weights; as small as the folder, a minute",
+            data=DataConfig(data="my_images"),
+            network=NetworkConfig(**WEIGHTED),
+            episode=FINETUNE_EPISODE,
+            training=TrainingConfig(
+                stages=(Stage(episodes=100),),
+                learning_rate=FINETUNE_RATE,
+                distort=0.5,
+                checkpoint_every=20,
+                init="omniglot-small",
+            ),
+        )
+    )
     return runs
 
 
@@ -175,16 +194,26 @@ PRESETS: dict[str, RunConfig] = {run.name: run for run in _all_presets()}
 def preset(name: str, **settings: Any) -> RunConfig:
     """A named run, or the one in a `config.json` or a run folder; with settings of one's own.
 
-    >>> preset("fast-small-radius", way=60, seed=3).episode
-    EpisodeConfig(way=60, shot=1, max_shot=None, query=2, splits=3)
+    With `init` the network's settings and the size, channels and ink of the images are those of the weights, except
+    for what is given here.
+
+    >>> preset("fast-small-radius", way=60, seed=3).episode.way
+    60
     """
-    if name in PRESETS:
-        return PRESETS[name].override(**settings)
+    config = PRESETS[name] if name in PRESETS else _read(name)
+    if config.training.init_digest is None:
+        settings = {"init": config.training.init} | settings
+    if settings.get("init") is not None:
+        config = starting_from(str(settings.pop("init")), config)
+    return config.override(**settings)
+
+
+def _read(name: str) -> RunConfig:
     path = Path(name)
     if path.is_dir() and (path / "config.json").exists():
         path = path / "config.json"
     if path.is_file():
-        return read_config(path).override(**settings)
+        return read_config(path)
     near = difflib.get_close_matches(name, PRESETS, n=1)
     hint = f"did you mean {near[0]!r}?" if near else "`gaussproto presets` lists them."
     raise InputError(f"there is no preset, configuration file or run folder {name!r}: {hint}")

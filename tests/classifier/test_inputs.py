@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from gaussproto.classifier.inputs import has_dark_ink, list_images, read_images, with_bright_ink
+from gaussproto.classifier.inputs import list_images, read_images
+from gaussproto.data.ink import has_dark_ink, with_bright_ink
 from gaussproto.data.omniglot import omniglot
 from gaussproto.errors import InputError
 

@@ -1,14 +1,13 @@
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from PIL import Image
+from PIL import Image, ImageOps
 
 from gaussproto.config import DataConfig
-from gaussproto.data.folder import folder, split_classes
-from gaussproto.data.images import LabelledImages
-from gaussproto.data.load import load_data
+from gaussproto.data.folder import folder
+from gaussproto.data.load import load_data, with_split
 from gaussproto.errors import InputError
+from gaussproto.presets import preset
+from gaussproto.split import ClassSplit
 
 
 @pytest.fixture
@@ -36,7 +35,20 @@ def test_every_image_of_every_class(root, channels):
 
 
 def test_inverted(root):
-    assert torch.equal(folder(root).images, 255 - folder(root, invert=True).images)
+    assert torch.equal(folder(root).images, 255 - folder(root, ink="dark").images)
+
+
+def test_ink_is_found_where_the_weights_know_drawn_characters(root):
+    """Whatever the ink of each file, the images are the same; colour stays as it is."""
+    bright = load_data(DataConfig(data=str(root))).train
+    for path in sorted(root.glob("*/[0-9]*.png"))[::2]:
+        with Image.open(path) as image:
+            ImageOps.invert(image).save(path)
+    found = load_data(DataConfig(data=str(root), **DataConfig(data="omniglot").look())).train
+    assert int((found.images.int() - bright.images.int()).abs().max()) <= 1  # rounding of the resize
+    assert int((load_data(DataConfig(data=str(root))).train.images.int() - bright.images.int()).abs().max()) > 200
+    colour = (load_data(DataConfig(data=str(root), channels=3, invert=invert)).train for invert in (None, False))
+    assert torch.equal(*(images.images for images in colour))
 
 
 def test_classes_are_split(root):
@@ -46,21 +58,32 @@ def test_classes_are_split(root):
     assert min(train.way, test.way) >= 2
 
 
-@given(names=st.sets(st.text("abcdefgh", min_size=1, max_size=6), min_size=40, max_size=80), data=st.data())
-@settings(max_examples=30, deadline=None)
-def test_a_class_stays_on_its_side_when_others_come_or_go(names, data):
-    def sides(chosen):
-        images = torch.zeros(len(chosen), 1, 1, 1, dtype=torch.uint8)
-        ones = torch.ones(len(chosen), dtype=torch.long)
-        train, test = split_classes(LabelledImages(images, ones, tuple(chosen), ("mine",) * len(chosen)), 0.4)
-        assert min(train.way, test.way) >= 2
-        return set(train.classes), set(test.classes)
+def test_the_split_of_a_file(root, tmp_path):
+    (tmp_path / "split.json").write_text('{"test": ["class 6", "class 1"]}')
+    config = preset("demo", data=str(root), split=str(tmp_path / "split.json")).data
+    train, test = load_data(config)
+    assert test.classes == ("class 1", "class 6")
+    assert test.counts.tolist() == [4, 9]
+    assert train.classes == tuple(f"class {c}" for c in (0, 2, 3, 4, 5, 7))
+    written_out = with_split(config)
+    (root / "class 9").mkdir()
+    Image.new("L", (9, 9)).save(root / "class 9" / "1.png")
+    with pytest.warns(UserWarning, match=r"1 classes of .* in no part of the split .* such as 'class 9'"):
+        later = load_data(written_out)
+    assert (later.train.classes, later.test.classes) == (train.classes, test.classes)
+    (root / "class 1" / "0.png").parent.rename(root / "class one")
+    with pytest.raises(InputError, match="names 1 classes that are not in the folder, such as 'class 1'"):
+        load_data(written_out)
 
-    before = sides(sorted(names))
-    fewer = data.draw(st.sets(st.sampled_from(sorted(names)), min_size=30))
-    after = sides(sorted(fewer))
-    if min(map(len, after)) > 2:
-        assert after == (before[0] & fewer, before[1] & fewer)
+
+def test_data_with_a_split_of_its_own_takes_no_other(root, tmp_path):
+    split = ClassSplit(test=("class 1", "class 6"))
+    with pytest.raises(InputError, match="strokes comes with a split of its own: leave --split out"):
+        load_data(DataConfig(data="strokes", split=split))
+    for part in ("train", "test"):
+        (tmp_path / "own" / part).mkdir(parents=True)
+    with pytest.raises(InputError, match="own comes with a split of its own"):
+        load_data(DataConfig(data=str(tmp_path / "own"), split=split))
 
 
 def test_a_folder_with_a_split_of_its_own(root, tmp_path):

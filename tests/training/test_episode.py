@@ -3,9 +3,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gaussproto.config import EpisodeConfig
 from gaussproto.data.images import LabelledImages
 from gaussproto.errors import InputError
-from gaussproto.training.episode import check_enough, sample_drawings, sample_episode
+from gaussproto.training.episode import adapted, check_enough, sample_drawings, sample_episode
 from tests.conftest import uneven
 
 
@@ -47,6 +48,36 @@ def test_the_generator_decides_everything(characters):
     other = sample_episode(characters, 10, 4, torch.Generator().manual_seed(4))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
+
+
+EPISODES = st.builds(
+    lambda way, shot, more, query, splits: EpisodeConfig(
+        way=way, shot=shot, max_shot=more and shot + more, query=query, splits=min(splits, shot + query), adapt=True
+    ),
+    st.integers(2, 30), st.integers(1, 6), st.none() | st.integers(1, 4), st.integers(1, 9), st.integers(1, 4),
+)  # fmt: skip
+
+
+@given(counts=st.lists(st.integers(2, 12), min_size=2, max_size=12), episode=EPISODES)
+@settings(deadline=None)
+def test_an_episode_adapts_to_what_there_is(characters, counts, episode):
+    images = uneven(characters, counts)
+    fits = adapted(episode, images)
+    check_enough(images, fits.way, fits.drawings)
+    assert EpisodeConfig.model_validate(fits.model_dump()) == fits
+    for name in ("way", "shot", "query", "splits", "drawings"):
+        assert 1 <= getattr(fits, name) <= getattr(episode, name)
+    assert fits.way == min(episode.way, len(counts))
+    assert fits.drawings == min(episode.drawings, min(counts))  # nothing that is there is given up
+    assert adapted(fits, images) == fits
+    assert adapted(episode.model_copy(update={"adapt": False}), images) == episode.model_copy(update={"adapt": False})
+
+
+def test_what_no_episode_fits(characters):
+    with pytest.raises(InputError, match=r"has only one image: an episode needs two classes and a support and a query"):
+        adapted(EpisodeConfig(adapt=True), uneven(characters, [5, 1, 4]))
+    with pytest.raises(InputError, match="there is only one class"):
+        adapted(EpisodeConfig(adapt=True), uneven(characters, [5]))
 
 
 def test_too_few_classes_or_images(characters):

@@ -13,8 +13,8 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from gaussproto.classifier.head import METADATA, GaussianHead
-from gaussproto.classifier.inputs import Ink
-from gaussproto.config import DataConfig, Distance, Weighting
+from gaussproto.config import Distance, Weighting
+from gaussproto.data.ink import Ink
 from gaussproto.errors import InputError
 from gaussproto.evaluation.protocol import embed_all
 from gaussproto.model.encoder import Encoder
@@ -99,14 +99,7 @@ def find_embedder(encoder: Any) -> Embedder:
         return Embedder(head, source, weights_digest(head))
     checkpoint = load_checkpoint(path)
     network, data = checkpoint.network().eval(), checkpoint.config.data
-    return Embedder(network, source, weights_digest(network), data.image_size, _ink_of(data))
-
-
-def _ink_of(data: DataConfig) -> Ink:
-    """Drawn characters were learned with bright ink, so it is detected; a folder was learned as it is, or inverted."""
-    if data.data in ("omniglot", "strokes"):
-        return "detect"
-    return "dark" if data.invert else "bright"
+    return Embedder(network, source, weights_digest(network), data.image_size, data.ink)
 
 
 def _read_head(path: Path) -> GaussianHead | None:

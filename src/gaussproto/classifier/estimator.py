@@ -18,9 +18,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gaussproto.classifier.embedder import IDENTITY, Embedder, find_embedder
 from gaussproto.classifier.head import GaussianHead
-from gaussproto.classifier.inputs import Ink, check_as_many, list_images, read_images, with_bright_ink, with_labels
+from gaussproto.classifier.inputs import check_as_many, list_images, read_images, with_labels
 from gaussproto.classifier.labels import as_array, check_among, merge_classes, read_labels
 from gaussproto.config import Distance
+from gaussproto.data.ink import Ink, with_bright_ink
 from gaussproto.errors import InputError
 from gaussproto.model.distance import distances
 from gaussproto.model.prototype import class_prototypes, support_shares

@@ -14,9 +14,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from gaussproto.classifier.inputs import Ink
 from gaussproto.classifier.labels import from_json, to_json
 from gaussproto.config import Distance
+from gaussproto.data.ink import Ink
 from gaussproto.errors import InputError
 from gaussproto.files import write_then_rename
 

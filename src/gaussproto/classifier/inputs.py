@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -14,7 +14,6 @@ from gaussproto.classifier.labels import read_labels
 from gaussproto.data.picture import check_sides, class_files, fit, image_files, open_image, plain
 from gaussproto.errors import InputError
 
-Ink = Literal["auto", "detect", "bright", "dark"]
 CHANNELS = (1, 3, 4)  # grey, colour, colour with transparency
 
 
@@ -138,20 +137,3 @@ def _bytes(pixels: np.ndarray, name: str) -> np.ndarray:
             "scale them"
         )
     return (pixels if top == 255 else np.rint(pixels * 255.0)).astype(np.uint8)
-
-
-def with_bright_ink(images: np.ndarray, ink: Ink) -> np.ndarray:
-    """Ink bright on a dark ground: as it is, inverted, or whichever the images themselves look like, each by itself."""
-    if ink == "bright":
-        return images
-    if ink == "dark":
-        return 255 - images
-    return np.where(has_dark_ink(images)[:, None, None, None], 255 - images, images)
-
-
-def has_dark_ink(images: np.ndarray) -> np.ndarray:
-    """(N,): whether the ground, which is the median of an image's border, is brighter than the image is on average."""
-    grey = images.mean(axis=1)  # (N, H, W), float64
-    border = np.concatenate([grey[:, 0], grey[:, -1], grey[:, 1:-1, 0], grey[:, 1:-1, -1]], axis=1)
-    dark: np.ndarray = np.median(border, axis=1) > grey.mean(axis=(1, 2)) + 1e-9  # a blank image has neither
-    return dark

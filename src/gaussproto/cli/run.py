@@ -10,7 +10,8 @@ import typer
 
 from gaussproto.cli import console
 from gaussproto.cli.options import DataRoot, Json, complete_data, parse_numbers, train_signature
-from gaussproto.config import Norm
+from gaussproto.config import DataConfig, Norm, RunConfig
+from gaussproto.errors import InputError
 from gaussproto.presets import PRESETS, preset
 
 if TYPE_CHECKING:
@@ -28,18 +29,19 @@ def train(
     **settings: Any,
 ) -> None:
     """Train a network: a preset, a config.json or a run folder, with any setting changed."""
-    from gaussproto.data.load import load_data
+    from gaussproto.data.load import load_data, with_split
     from gaussproto.training import train as training
 
     config = preset(name, **{key: value for key, value in settings.items() if value is not None})
     is_run = name not in PRESETS and Path(name).is_dir()
     out = out or (Path(name) if is_run else Path("runs") / config.name)
     total = config.training.episodes
+    config = config.model_copy(update={"data": with_split(config.data)})
     with console.progress_bars() as bars:
         split = load_data(config.data, data_root, bars)
         bars("training", 0, total)
         show = partial(show_training, bars, "training", total, [])
-        result = training.train(config, split.train, out, resume=resume, device=device, on_log=show)
+        result = training.train(config, split.train, out, resume=resume, device=device, on_log=show, say=console.say)
     if result.stopped_by:
         console.say(
             f"stopped at episode {result.episodes:,} of {total:,}; "
@@ -75,6 +77,9 @@ def evaluate(
     data: Annotated[
         str | None, typer.Option(help="Other data than the run's own.", autocompletion=complete_data)
     ] = None,
+    split: Annotated[
+        Path | None, typer.Option(help="With --data DIR: a JSON file that names its test classes.")
+    ] = None,
     data_root: DataRoot = None,
     json: Json = False,
 ) -> None:
@@ -88,7 +93,7 @@ def evaluate(
     asked_ways, asked_shots = ways and parse_numbers(ways, "ways"), shots and parse_numbers(shots, "shots")
     run = RunFolder(Path(target))
     loaded = [load_checkpoint(path) for path in find_weights(target, checkpoints)]
-    config = loaded[0].config.data.model_copy(update={"data": data} if data else {})
+    config = _data_for(loaded[0].config, data, split)
     with console.progress_bars() as bars:
         images = load_data(config, data_root, bars).test
         result = score(
@@ -103,10 +108,21 @@ def evaluate(
         )
     content = {"target": target, "data": config.data, "checkpoint": checkpoints} | result.as_dict()
     if run.config.exists():
-        run.write_evaluation(f"{config.data} {norm} {checkpoints}", content)
+        key = f"{config.data} {norm} {checkpoints}" + (f" {split}" if split else "")
+        run.write_evaluation(key, content)
     if json:
         return console.print_json(content)
     return _print_scores(target, config.data, result)
+
+
+def _data_for(config: RunConfig, data: str | None, split: Path | None) -> DataConfig:
+    """The data that a run was trained on, or other data that is made to look the same to it."""
+    if data is None or data == config.data.data:
+        if split:
+            raise InputError("a run is tested on the classes that were kept from it: --split goes with other --data")
+        return config.data
+    other = {"data": data, "split": split and str(split), "holdout": 0} | config.data.look()
+    return config.override(**other).data
 
 
 def show_training(bars: console.Bars, what: str, total: int, records: list[LogRecord], record: LogRecord) -> None:

@@ -100,7 +100,8 @@ def _status(run: RunSource) -> Html:
     done, total = run.done
     position = run.checkpoint.position
     words = f"{run.config.about}. " if run.config.about else ""
-    words += f"Trained on {run.config.data.data} for {done:,} episodes, {position.seconds:,.0f} s. "
+    init = f", starting from {run.config.training.init}" if run.config.training.init else ""
+    words += f"Trained on {run.config.data.data} for {done:,} episodes, {position.seconds:,.0f} s{init}. "
     parameters = sum(parameter.numel() for parameter in run.network.parameters())
     lines = [tag("p", words + f"{parameters:,} parameters. Folder: ", tag("code", str(run.run.path)))]
     if not run.finished:

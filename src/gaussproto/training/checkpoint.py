@@ -11,14 +11,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from gaussproto.config import RunConfig, Transform, parse_config
+from gaussproto.config import RunConfig, Transform
 from gaussproto.errors import InputError
 from gaussproto.files import write_then_rename
 from gaussproto.model.network import GaussianPrototypicalNetwork
+from gaussproto.weights import read_metadata
 
 OPTIMIZER, GENERATOR = "optimizer/", "generator"
 
@@ -51,13 +52,17 @@ class Checkpoint:
     position: Position
     tensors: dict[str, Tensor]
 
+    @property
+    def weights(self) -> dict[str, Tensor]:
+        """The network's own tensors."""
+        return {name: t for name, t in self.tensors.items() if not name.startswith((OPTIMIZER, GENERATOR))}
+
     def network(self) -> GaussianPrototypicalNetwork:
         """The network with these weights."""
         config = self.config.network.model_copy(update={"transform": self.position.transform})
         network = GaussianPrototypicalNetwork(config)
-        weights = {name: t for name, t in self.tensors.items() if not name.startswith((OPTIMIZER, GENERATOR))}
         try:
-            network.load_state_dict(weights)
+            network.load_state_dict(self.weights)
         except RuntimeError as error:
             raise InputError(f"the weights in {self.path} do not fit their own configuration ({error})") from error
         return network
@@ -87,18 +92,10 @@ def save_checkpoint(
 
 def load_checkpoint(path: Path) -> Checkpoint:
     """Read a weights file."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
-    except FileNotFoundError:
-        raise InputError(f"there is no weights file {path}") from None
-    except (SafetensorError, OSError) as error:
-        raise InputError(f"{path} is not a readable safetensors file ({error})") from error
-    if "config" not in metadata or "position" not in metadata:
-        raise InputError(f"{path} holds weights, but no gaussproto configuration: it was written by something else")
-    config = parse_config(json.loads(metadata["config"]))
-    return Checkpoint(path, config, Position(**json.loads(metadata["position"])), tensors)
+    config, position = read_metadata(path)
+    with safe_open(path, framework="pt") as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+    return Checkpoint(path, config, Position(**position), tensors)
 
 
 def restore_optimizer(

@@ -6,20 +6,49 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from gaussproto.config import EpisodeConfig
 from gaussproto.data.images import LabelledImages
 from gaussproto.errors import InputError
 from gaussproto.model.network import GaussianPrototypicalNetwork
 
 
+def adapted(episode: EpisodeConfig, images: LabelledImages) -> EpisodeConfig:
+    """The episode made as small as the number of classes and the smallest of them ask for, if it says `adapt`.
+
+    Queries go before supports, down to one; then supports.
+    """
+    if not episode.adapt:
+        return episode
+    c = int(images.counts.argmin())
+    most = int(images.counts[c])
+    if images.way < 2 or most < 2:
+        found = f"class {images.classes[c]!r} has only one image" if most < 2 else "there is only one class"
+        raise InputError(f"{found}: an episode needs two classes and a support and a query of each, so add some")
+    high = episode.max_shot or episode.shot
+    query = min(episode.query, max(1, most - high))
+    high = min(high, most - query)
+    smaller = {
+        "way": min(episode.way, images.way),
+        "shot": min(episode.shot, high),
+        "max_shot": episode.max_shot and high,
+        "query": query,
+        "splits": min(episode.splits, high + query),
+    }
+    return episode.model_copy(update=smaller)
+
+
 def check_enough(images: LabelledImages, way: int, drawings: int) -> None:
     """Say which class or count is too small for episodes of this size."""
     if way > images.way:
-        raise InputError(f"way is {way}, but there are only {images.way} classes: choose a smaller way or add classes")
+        raise InputError(
+            f"way is {way}, but there are only {images.way} classes to train on: choose a smaller way, add classes, or "
+            "let --adapt make episodes as small as the data"
+        )
     if int(images.counts.min()) < drawings:
         c = int(images.counts.argmin())
         raise InputError(
             f"class {images.classes[c]!r} has {int(images.counts[c])} images, but an episode takes {drawings} of each "
-            "class (shot + query): add images, or choose a smaller shot or query"
+            "class (shot + query): add images, choose a smaller shot or query, or let --adapt choose them"
         )
 
 

@@ -1,8 +1,7 @@
-"""A run on disk: `config.json`, `log.jsonl`, `checkpoints/`, `metrics.json`."""
+"""A run on disk: `config.json`, `split.json`, `log.jsonl`, `checkpoints/`, `metrics.json`."""
 
 from __future__ import annotations
 
-import difflib
 import functools
 import json
 import platform
@@ -16,12 +15,12 @@ from typing import Any, Literal
 
 import torch
 
-from gaussproto.config import RunConfig, read_config
+from gaussproto.config import RunConfig, TrainingConfig, read_config
 from gaussproto.errors import InputError
 from gaussproto.files import read_json, remove_leftovers, write_json, write_then_rename
 from gaussproto.model.network import GaussianPrototypicalNetwork
-from gaussproto.pretrained import bundled, bundled_names
 from gaussproto.training.checkpoint import Position, load_checkpoint
+from gaussproto.weights import weights_file
 
 
 class RunFolder:
@@ -30,6 +29,7 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.config = path / "config.json"
+        self.split = path / "split.json"
         self.log_file = path / "log.jsonl"
         self.metrics = path / "metrics.json"
         self.checkpoints = path / "checkpoints"
@@ -53,13 +53,10 @@ class RunFolder:
 
     def weights(self, which: Literal["last", "top"]) -> list[Path]:
         """The weights to evaluate: the last, or those with the highest training accuracy."""
-        if not self.config.exists():
-            raise InputError(f"{self.path} is not a run folder: it has no config.json")
-        if not self.last.exists():
-            raise InputError(f"{self.path} has no checkpoint yet: continue its training with --resume")
+        last = weights_file(str(self.path))
         if which == "last":
-            return [self.last]
-        return [self.kept(episode) for _, episode in load_checkpoint(self.last).position.kept] or [self.last]
+            return [last]
+        return [self.kept(episode) for _, episode in load_checkpoint(last).position.kept] or [last]
 
     def open(self, config: RunConfig, resume: bool) -> None:
         """Begin a run here, or make sure that the one to be resumed is the same."""
@@ -69,6 +66,8 @@ class RunFolder:
             if self.path.exists() and any(self.path.iterdir()):
                 raise InputError(f"{self.path} holds other files: choose another folder with --out")
             write_json(self.config, config.model_dump(mode="json"))
+            if config.data.split:
+                write_json(self.split, config.data.split.model_dump(mode="json"))
             return
         if not resume:
             raise InputError(
@@ -126,7 +125,7 @@ class RunFolder:
             content = content | {"scores": scores}
         self.write_metrics(evaluation=all_before | {key: content})
 
-    def write_summary(self, network: GaussianPrototypicalNetwork, position: Position, seed: int) -> None:
+    def write_summary(self, network: GaussianPrototypicalNetwork, position: Position, training: TrainingConfig) -> None:
         """Say in `metrics.json` how the training went, from what command and code, and on what machine."""
         last = self.read_log()[-1]
         self.write_metrics(
@@ -137,7 +136,8 @@ class RunFolder:
                 "accuracy": last["accuracy"],
                 "kept": [{"episode": episode, "accuracy": accuracy} for accuracy, episode in position.kept],
                 "parameters": sum(parameter.numel() for parameter in network.parameters()),
-                "seed": seed,
+                "seed": training.seed,
+                "init": training.init,
                 "command": position.command,
                 "commits": position.commits,
             },
@@ -147,14 +147,9 @@ class RunFolder:
 
 def find_weights(target: str, which: Literal["last", "top"] = "last") -> list[Path]:
     """The weights files of a run folder; or one file, by its path or as the name of bundled weights."""
-    path = Path(target)
-    if path.is_dir():
-        return RunFolder(path).weights(which)
-    file = path if path.suffix == ".safetensors" else bundled(target)
-    if file is None:
-        near = difflib.get_close_matches(target, bundled_names(), n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"bundled weights are {', '.join(bundled_names())}"
-        raise InputError(f"there is no run folder, .safetensors file or bundled weights {target!r}: {hint}")
+    if Path(target).is_dir():
+        return RunFolder(Path(target)).weights(which)
+    file = weights_file(target)
     if which == "top":
         raise InputError(f"{target} is one checkpoint: --checkpoints top goes with a run folder")
     return [file]
@@ -221,5 +216,9 @@ def _differences(there: RunConfig, here: RunConfig) -> str:
     changed = []
     for section in ("data", "network", "episode", "training"):
         old, new = getattr(there, section).model_dump(), getattr(here, section).model_dump()
-        changed += [f"{name}: {old[name]} there, {new[name]} here" for name in old if old[name] != new[name]]
+        changed += [_difference(name, old[name], new[name]) for name in old if old[name] != new[name]]
     return "; ".join(changed)
+
+
+def _difference(name: str, old: Any, new: Any) -> str:
+    return name if isinstance(old, dict) or isinstance(new, dict) else f"{name}: {old} there, {new} here"

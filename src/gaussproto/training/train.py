@@ -20,11 +20,12 @@ from gaussproto.config import RunConfig, TrainingConfig
 from gaussproto.data.damage import damage
 from gaussproto.data.distort import distort
 from gaussproto.data.images import LabelledImages, as_float
-from gaussproto.data.load import load_data
+from gaussproto.data.load import load_data, with_split
 from gaussproto.errors import InputError
 from gaussproto.model.network import GaussianPrototypicalNetwork
 from gaussproto.training.checkpoint import Position, load_checkpoint, restore_optimizer, save_checkpoint
-from gaussproto.training.episode import check_enough, sample_episode
+from gaussproto.training.episode import adapted, check_enough, sample_episode
+from gaussproto.training.init import read_init, take_weights, with_digest
 from gaussproto.training.memory import keep_freed_memory
 from gaussproto.training.run_folder import RunFolder, command, commit
 from gaussproto.training.step import make_optimizer, step
@@ -75,6 +76,7 @@ def train(
     resume: bool = False,
     device: str = "cpu",
     on_log: Callable[[LogRecord], None] = lambda record: None,
+    say: Callable[[str], None] = lambda sentence: None,
 ) -> RunResult:
     """Train a network by episodes and leave a run folder.
 
@@ -85,17 +87,28 @@ def train(
         resume: go on where the run in that folder stopped; the result is that of a run that never stopped.
         device: where the network is, such as cpu or cuda.
         on_log: called with every line of the log.
+        say: called with a sentence for a person: what was made of the data and of the weights that it starts from.
     """
-    training, episode = config.training, config.episode
-    images = load_data(config.data).train if images is None else images
+    if images is None:
+        config = config.model_copy(update={"data": with_split(config.data)})
+        images = load_data(config.data).train
+    config = with_digest(config)
+    episode = adapted(config.episode, images)
+    smaller = episode != config.episode
+    config = config.model_copy(update={"episode": episode})
+    training = config.training
     check_enough(images, episode.way, episode.drawings)
     check_device(device)
     run = RunFolder(Path(out or Path("runs") / config.name))
+    if training.init and not run.last.exists():
+        read_init(config)  # what is wrong with it is said before there is a folder
     run.open(config, resume)
+    if smaller:
+        say(f"episodes are of {episode.way} classes and {episode.drawings} images of each: there are no more")
     keep_freed_memory()
 
     generator = torch.Generator().manual_seed(training.seed)
-    network, optimizer, position = _start_or_resume(config, images, run, generator, device)
+    network, optimizer, position = _start_or_resume(config, images, run, generator, device, say)
     images = images.to(device)
     waiting: list[Tensor] = []  # what the episodes gave, fetched together: a GPU is not waited for in each
     started = time.perf_counter() - position.seconds
@@ -138,7 +151,7 @@ def train(
                 save_checkpoint(run.snapshot(position.episode), config, network, position)
             if stopping and not ended:
                 return RunResult(run.path, config, network.eval(), position.episode, position.seconds, stop[0])
-    run.write_summary(network, position, training.seed)
+    run.write_summary(network, position, training)
     return RunResult(run.path, config, network.eval(), position.episode, position.seconds, None)
 
 
@@ -185,7 +198,12 @@ def stop_signals() -> Iterator[list[signal.Signals]]:
 
 
 def _start_or_resume(
-    config: RunConfig, images: LabelledImages, run: RunFolder, generator: torch.Generator, device: str
+    config: RunConfig,
+    images: LabelledImages,
+    run: RunFolder,
+    generator: torch.Generator,
+    device: str,
+    say: Callable[[str], None],
 ) -> tuple[GaussianPrototypicalNetwork, torch.optim.Adam, Position]:
     if run.last.exists():
         checkpoint = load_checkpoint(run.last)
@@ -201,6 +219,8 @@ def _start_or_resume(
         with torch.random.fork_rng(devices=[]):  # the weights' initial values come from the global generator
             torch.default_generator.manual_seed(config.training.seed)
             network = GaussianPrototypicalNetwork(config.network)
+        if config.training.init:
+            say(take_weights(network, config))
     network.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     network.train()
     optimizer = make_optimizer(network, config.training)

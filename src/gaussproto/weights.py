@@ -1,0 +1,64 @@
+"""Weights files: found by a name or a path, and what they say of themselves. Without torch."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+
+from gaussproto.config import RunConfig, parse_config
+from gaussproto.errors import InputError
+from gaussproto.pretrained import bundled, bundled_names
+
+
+def weights_file(target: str) -> Path:
+    """The last weights of a run folder; or one file, by its path or as the name of bundled weights."""
+    path = Path(target)
+    if path.is_dir():
+        last = path / "checkpoints" / "last.safetensors"
+        if not (path / "config.json").exists():
+            raise InputError(f"{path} is not a run folder: it has no config.json")
+        if not last.exists():
+            raise InputError(f"{path} has no checkpoint yet: continue its training with --resume")
+        return last
+    file = path if path.suffix == ".safetensors" else bundled(target)
+    if file is None:
+        near = difflib.get_close_matches(target, bundled_names(), n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"bundled weights are {', '.join(bundled_names()) or 'none'}"
+        raise InputError(f"there is no run folder, .safetensors file or bundled weights {target!r}: {hint}")
+    return file
+
+
+def read_metadata(path: Path) -> tuple[RunConfig, dict[str, Any]]:
+    """The configuration that weights were trained with, and where their run stood."""
+    try:
+        with safe_open(path, framework="np") as file:
+            metadata = file.metadata() or {}
+    except FileNotFoundError:
+        raise InputError(f"there is no weights file {path}") from None
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"{path} is not a readable safetensors file ({error})") from error
+    if "config" not in metadata or "position" not in metadata:
+        raise InputError(f"{path} holds weights, but no gaussproto configuration: it was written by something else")
+    return parse_config(json.loads(metadata["config"])), json.loads(metadata["position"])
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def starting_from(target: str, config: RunConfig) -> RunConfig:
+    """The run with these weights to start from, and with the network and the look of the images that they know."""
+    path = weights_file(target)
+    known, position = read_metadata(path)
+    tree = config.model_dump()
+    tree["network"] = known.network.model_dump() | {"transform": position["transform"]}
+    tree["data"] |= known.data.look()
+    tree["training"] |= {"init": target, "init_digest": file_digest(path)}
+    return parse_config(tree)

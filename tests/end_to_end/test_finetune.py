@@ -1,0 +1,120 @@
+"""Fine-tuning on a person's folder: colour images of 84 x 84, few classes, unequal counts; by the command."""
+
+import json
+
+import pytest
+import torch
+from PIL import Image
+
+COUNTS = [8, 5, 8, 7, 9, 8]
+
+
+@pytest.fixture
+def place(tmp_path, characters, weights, monkeypatch):
+    """`photos`: six signs in bright colours on uneven grounds, 84 x 84; `asked`: two more of each."""
+    g = torch.Generator().manual_seed(0)
+    for c, count in enumerate(COUNTS):
+        for i in range(count + 2):
+            ink = Image.fromarray(characters.dense[c, i, 0].numpy()).resize((84, 84))
+            paint = tuple(torch.randint(150, 256, (3,), generator=g).tolist())
+            ground = Image.fromarray(torch.randint(0, 90, (5, 5, 3), generator=g, dtype=torch.uint8).numpy())
+            image = Image.composite(Image.new("RGB", (84, 84), paint), ground.resize((84, 84)), ink)
+            path = tmp_path / (f"photos/sign {c}/{i}.png" if i < count else f"asked/{c} {i}.png")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            image.save(path)
+    (tmp_path / "init.safetensors").write_bytes(weights.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+COLOUR = ["--channels", 3, "--image-size", 84]
+
+
+def test_colour_from_grey_weights_to_answers(place, gaussproto):
+    train = ["train", "finetune", "--data", "photos", "--init", "init.safetensors", *COLOUR, "--episodes", 6]
+    code, _, said = gaussproto(*train, "--out", "runs/mine")
+    assert code == 0, said
+    lines = said.splitlines()
+    assert lines[0] == "episodes are of 4 classes and 7 images of each: there are no more"
+    assert lines[1].startswith("starts from the weights init.safetensors; the first convolution, of 1 channels")
+    assert "28 x 28 pixels and gets 84 x 84" in lines[1]
+    config = json.loads((place / "runs/mine/config.json").read_text())
+    assert config["training"]["init"] == "init.safetensors"
+    assert len(config["training"]["init_digest"]) == 64
+    assert (config["episode"]["way"], config["network"]["channels"]) == (4, 3)
+    assert json.loads((place / "runs/mine/metrics.json").read_text())["training"]["init"] == "init.safetensors"
+
+    split = json.loads((place / "runs/mine/split.json").read_text())
+    assert sorted(split["train"] + split["test"]) == [f"sign {c}" for c in range(6)]
+    assert split == config["data"]["split"]
+    code, out, said = gaussproto("evaluate", "runs/mine", "--json")
+    assert code == 0, said
+    assert json.loads(out)["classes"] == len(split["test"])
+
+    code, out, said = gaussproto("classify", "--encoder", "runs/mine", "--support", "photos", "asked", "--json")
+    assert code == 0, said
+    answers = json.loads(out)["images"]
+    right = [answer["top"][0]["label"][-1] == answer["image"].removeprefix("asked/")[0] for answer in answers]
+    assert len(right) == 12
+    assert sum(right) >= 6  # chance: 2
+
+    code, _, said = gaussproto(*train, "--out", "runs/mine", "--resume")  # the same words: the same run
+    assert code == 0, said
+    swapped = {"train": split["test"], "test": split["train"]}
+    (place / "swapped.json").write_text(json.dumps(swapped))
+    code, _, said = gaussproto(*train, "--split", "swapped.json", "--out", "runs/swapped")
+    assert code == 0, said
+    assert "episodes are of 2 classes" in said
+    assert json.loads((place / "runs/swapped/split.json").read_text()) == swapped
+    code, _, said = gaussproto(*train, "--split", "swapped.json", "--out", "runs/mine", "--resume")
+    assert code == 2
+    assert "runs/mine holds a run with other settings (split; way: 4 there, 2 here" in said
+
+
+def test_weights_are_tested_on_the_same_classes_before(place, gaussproto):
+    """Grey weights see a folder of dark ink as `classify` shows it to them."""
+    (place / "split.json").write_text('{"test": ["sign 1", "sign 4", "sign 5"]}')
+    evaluate = ["evaluate", "init.safetensors", "--data", "photos", "--split", "split.json", "--shots", 1, "--json"]
+    code, out, said = gaussproto(*evaluate)
+    assert code == 0, said
+    assert json.loads(out)["classes"] == 3
+    code, _, said = gaussproto("evaluate", "init.safetensors", "--split", "split.json")
+    assert (code, said.count("\n")) == (2, 1)
+    assert "--split goes with other --data" in said
+
+
+FINETUNE = ["train", "finetune", "--init", "init.safetensors", "--out", "runs/never"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([*FINETUNE], "there is no folder my_images"),
+        ([*FINETUNE, "--data", "photos", "--init", "nothing"], "bundled weights 'nothing'"),
+        ([*FINETUNE, "--data", "photos", "--init", "photos"], "photos is not a run folder"),
+        ([*FINETUNE, "--data", "photos", "--init", "text.safetensors"], "not a readable safetensors file"),
+        ([*FINETUNE, "--data", "photos", "--encoder", "big", "--filters", "8"], "have the filters 16,16,16"),
+        ([*FINETUNE, "--data", "photos", "--split", "nothing.json"], "nothing.json is not a readable JSON file"),
+        ([*FINETUNE, "--data", "photos", "--split", "empty.json"], "test names 0 classes"),
+        ([*FINETUNE, "--data", "photos", "--split", "unknown.json"], "not in the folder, such as 'cat'"),
+        ([*FINETUNE, "--data", "strokes", "--split", "unknown.json"], "strokes comes with a split of its own"),
+        ([*FINETUNE, "--data", "single"], "has only one image: an episode needs two classes"),
+        ([*FINETUNE, "--data", "photos", "--no-adapt"], "way is 20, but there are only 4 classes to train on"),
+        ([*FINETUNE, "--data", "photos", "--no-adapt", "--way", "4", "--query", "9"], "an episode takes 14 of each"),
+        ([*FINETUNE, "--data", "photos", "--image-size", "8"], "setting image_size"),
+        (["evaluate", "init.safetensors", "--data", "photos", "--split", "unknown.json"], "such as 'cat'"),
+    ],
+)
+def test_a_mistake_is_one_line_and_code_2(place, gaussproto, arguments, sentence):
+    (place / "text.safetensors").write_text("I am text")
+    (place / "empty.json").write_text('{"test": []}')
+    (place / "unknown.json").write_text('{"test": ["cat", "sign 1"]}')
+    for c in range(4):
+        (place / "single" / f"sign {c}").mkdir(parents=True)
+        (place / "single" / f"sign {c}" / "0.png").symlink_to(place / "photos" / f"sign {c}" / "0.png")
+    code, out, said = gaussproto(*arguments)
+    assert code == 2
+    assert sentence in said
+    assert said.count("\n") == 1
+    assert out == ""
+    assert not (place / "runs" / "never").exists()

@@ -1,0 +1,77 @@
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gaussproto.config import DataConfig
+from gaussproto.errors import InputError
+from gaussproto.presets import preset
+from gaussproto.split import ClassSplit, choose_split
+
+NAMES = st.sets(st.text("abcdefgh", min_size=1, max_size=6), min_size=40, max_size=80)
+
+
+@given(names=NAMES, data=st.data())
+@settings(max_examples=30, deadline=None)
+def test_a_class_stays_on_its_side_when_others_come_or_go(names, data):
+    def sides(chosen):
+        split = choose_split(sorted(chosen), 0.4, "mine")
+        assert min(len(split.train), len(split.test)) >= 2
+        assert sorted(split.train + split.test) == sorted(chosen)
+        return set(split.train), set(split.test)
+
+    before = sides(names)
+    fewer = data.draw(st.sets(st.sampled_from(sorted(names)), min_size=30))
+    after = sides(fewer)
+    if min(map(len, after)) > 2:
+        assert after == (before[0] & fewer, before[1] & fewer)
+
+
+@given(names=st.sets(st.text(min_size=1), min_size=4, max_size=9), fraction=st.floats(0.01, 0.99))
+@settings(deadline=None)
+def test_both_sides_have_two_classes_and_the_file_says_the_same(names, fraction):
+    split = choose_split(sorted(names), fraction, "mine")
+    assert min(len(split.train), len(split.test)) >= 2
+    assert ClassSplit.model_validate(json.loads(split.model_dump_json())) == split
+    assert ClassSplit(test=split.test).of(sorted(names)) == split  # without train, all others train
+
+
+def test_a_file_becomes_a_part_of_the_configuration(tmp_path):
+    path = tmp_path / "split.json"
+    path.write_text('{"train": ["a", "b"], "test": ["c", "d"]}')
+    config = preset("demo", data="mine", split=str(path))
+    path.unlink()
+    assert config.data.split == ClassSplit(train=("a", "b"), test=("c", "d"))
+    assert DataConfig.model_validate_json(config.data.model_dump_json()) == config.data
+    assert hash(config.data)  # the report keeps images by it
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("{", r"split\.json is not a readable JSON file"),
+        ('["a", "b"]', r'split\.json is no split of classes: write \{"train"'),
+        ('{"train": ["a", "b"]}', "is no split of classes"),
+        ('{"test": "ab"}', "is no split of classes"),
+        ('{"test": [1, 2]}', "is no split of classes"),
+        ('{"test": ["a", "b"], "valid": ["c"]}', "is no split of classes"),
+        ('{"test": []}', "test names 0 classes, but training and test need two each: name more"),
+        ('{"train": ["c"], "test": ["a", "b"]}', "train names 1 classes"),
+        ('{"test": ["a", "b", "a"]}', "test names the class 'a' more than once"),
+        ('{"train": ["b", "c"], "test": ["a", "b"]}', "the class 'b' is in both train and test"),
+    ],
+)
+def test_a_wrong_file_is_one_sentence(tmp_path, content, sentence):
+    path = tmp_path / "split.json"
+    path.write_text(content)
+    with pytest.raises(InputError, match=sentence) as caught:
+        preset("demo", split=str(path))
+    assert "\n" not in str(caught.value)
+
+
+def test_classes_that_are_not_there():
+    with pytest.raises(InputError, match="names 2 classes that are not in the folder, such as 'x': its classes are a"):
+        ClassSplit(test=("x", "y")).of(("a", "b", "c", "d"))
+    with pytest.raises(InputError, match="leaves 1 classes to train on"):
+        ClassSplit(test=("a", "b")).of(("a", "b", "c"))

@@ -1,7 +1,5 @@
 """What the documentation shows can be typed."""
 
-import hashlib
-import json
 import re
 import shlex
 from contextlib import suppress
@@ -11,7 +9,6 @@ import pytest
 import typer
 from PIL import Image
 
-from gaussproto import pretrained
 from gaussproto.cli import app
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -24,6 +21,7 @@ COMMANDS = [
     for page in PAGES
     for line in re.findall(r"(?:^ {4}|`)gaussproto (\w[^`#\n]*)", page.read_text(), re.MULTILINE)
 ]
+STEPS = re.compile(r"```python\n(.*?)```|^ {4}gaussproto ([^\n#]*)", re.DOTALL | re.MULTILINE)
 
 
 def test_commands_were_found():
@@ -56,13 +54,8 @@ def test_the_loop_of_ones_own():
     assert namespace["loss"].isfinite()
 
 
-def test_the_classifiers_page(tmp_path, monkeypatch, characters, weights, capsys):
-    bundled = tmp_path / "pretrained"  # small weights in place of those that the package brings
-    bundled.mkdir()
-    (bundled / "omniglot-small.safetensors").write_bytes(weights.read_bytes())
-    digest = hashlib.sha256(weights.read_bytes()).hexdigest()
-    (bundled / "digests.json").write_text(json.dumps({"omniglot-small": digest}))
-    monkeypatch.setattr(pretrained, "HERE", bundled)
+@pytest.mark.usefixtures("omniglot_small")
+def test_the_classifiers_page(tmp_path, monkeypatch, characters, capsys):
     monkeypatch.chdir(tmp_path)
     files = [f"my_images/{name}/{i}.png" for name in ("ant", "bee", "cat") for i in range(4)]
     for n, file in enumerate([*files, "new.png", "another.png", "scan.png"]):
@@ -75,3 +68,26 @@ def test_the_classifiers_page(tmp_path, monkeypatch, characters, weights, capsys
     assert namespace["clf"].classes_.tolist() == ["ant", "bee", "cat"]
     assert namespace["clf"].example_names_ == [*files, "another.png"]
     assert "from my_images/ant/0.png" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("omniglot_small")
+def test_the_tutorial(tmp_path, monkeypatch, gaussproto):
+    """Every block and every command of the page, in its order, in one folder."""
+    monkeypatch.chdir(tmp_path)
+    namespace = {}
+    said = {}
+    for block, line in STEPS.findall((ROOT / "docs" / "tutorial.md").read_text()):
+        if block:
+            exec(block, namespace)
+        else:
+            code, out, err = gaussproto(*shlex.split(line))
+            assert code == 0, err
+            said[line.split()[0]] = out + err
+    assert set(said) == {"classify", "enroll", "train", "evaluate"}
+    with Image.open("confusion.png") as picture:
+        assert min(picture.size) > 200
+    table = namespace["table"]
+    assert table.sum() == len(namespace["files"])
+    assert table.trace() > 0.5 * table.sum()  # chance: one in twelve
+    assert "starts from the weights omniglot-small" in said["train"]
+    assert Path("runs/mine/split.json").exists()

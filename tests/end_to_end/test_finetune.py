@@ -34,10 +34,10 @@ def test_colour_from_grey_weights_to_answers(place, gaussproto):
     train = ["train", "finetune", "--data", "photos", "--init", "init.safetensors", *COLOUR, "--episodes", 6]
     code, _, said = gaussproto(*train, "--out", "runs/mine")
     assert code == 0, said
-    lines = said.splitlines()
-    assert lines[0] == "episodes are of 4 classes and 7 images of each: there are no more"
-    assert lines[1].startswith("starts from the weights init.safetensors; the first convolution, of 1 channels")
-    assert "28 x 28 pixels and gets 84 x 84" in lines[1]
+    assert "episodes are of 4 classes and 5 images of each: there are no more\n" in said
+    spread = "the first convolution, of 1 channels, is spread over 3"
+    size = "it knows images of 28 x 28 pixels and gets 84 x 84"
+    assert f"starts from the weights init.safetensors; {spread}; {size}\n" in said
     config = json.loads((place / "runs/mine/config.json").read_text())
     assert config["training"]["init"] == "init.safetensors"
     assert len(config["training"]["init_digest"]) == 64
@@ -64,7 +64,7 @@ def test_colour_from_grey_weights_to_answers(place, gaussproto):
     (place / "swapped.json").write_text(json.dumps(swapped))
     code, _, said = gaussproto(*train, "--split", "swapped.json", "--out", "runs/swapped")
     assert code == 0, said
-    assert "episodes are of 2 classes" in said
+    assert "episodes are of 2 classes and 7 images of each" in said
     assert json.loads((place / "runs/swapped/split.json").read_text()) == swapped
     code, _, said = gaussproto(*train, "--split", "swapped.json", "--out", "runs/mine", "--resume")
     assert code == 2
@@ -72,7 +72,6 @@ def test_colour_from_grey_weights_to_answers(place, gaussproto):
 
 
 def test_weights_are_tested_on_the_same_classes_before(place, gaussproto):
-    """Grey weights see a folder of dark ink as `classify` shows it to them."""
     (place / "split.json").write_text('{"test": ["sign 1", "sign 4", "sign 5"]}')
     evaluate = ["evaluate", "init.safetensors", "--data", "photos", "--split", "split.json", "--shots", 1, "--json"]
     code, out, said = gaussproto(*evaluate)

@@ -52,17 +52,13 @@ class Checkpoint:
     position: Position
     tensors: dict[str, Tensor]
 
-    @property
-    def weights(self) -> dict[str, Tensor]:
-        """The network's own tensors."""
-        return {name: t for name, t in self.tensors.items() if not name.startswith((OPTIMIZER, GENERATOR))}
-
     def network(self) -> GaussianPrototypicalNetwork:
         """The network with these weights."""
         config = self.config.network.model_copy(update={"transform": self.position.transform})
         network = GaussianPrototypicalNetwork(config)
+        weights = {name: t for name, t in self.tensors.items() if not name.startswith((OPTIMIZER, GENERATOR))}
         try:
-            network.load_state_dict(self.weights)
+            network.load_state_dict(weights)
         except RuntimeError as error:
             raise InputError(f"the weights in {self.path} do not fit their own configuration ({error})") from error
         return network

@@ -47,7 +47,7 @@ def read_init(config: RunConfig) -> Checkpoint:
 def take_weights(network: GaussianPrototypicalNetwork, config: RunConfig) -> str:
     """Give a new network the weights that its run starts from, as far as they fit; returns a sentence that says so."""
     checkpoint = read_init(config)
-    notes = transfer(checkpoint, network)
+    notes = transfer(checkpoint.network(), network)
     sizes = checkpoint.config.data.image_size, config.data.image_size
     if sizes[0] != sizes[1]:
         notes.append(f"it knows images of {sizes[0]} x {sizes[0]} pixels and gets {sizes[1]} x {sizes[1]}")
@@ -64,14 +64,14 @@ def _trained_on(data: DataConfig) -> set[str]:
 
 
 @torch.no_grad()
-def transfer(checkpoint: Checkpoint, network: GaussianPrototypicalNetwork) -> list[str]:
-    """Copy the weights of a network with the same filters; says what is not copied as it is.
+def transfer(source: GaussianPrototypicalNetwork, network: GaussianPrototypicalNetwork) -> list[str]:
+    """Copy the weights of another network with the same filters; says what is not copied as it is.
 
     Other channels: grey seen by three channels is what it was to one, and the other way round. Another covariance: the
     embedding stays, the precision begins anew. Another embedding size: the last block begins anew.
     """
-    there, here = checkpoint.config.network, network.config
-    old, D = checkpoint.weights, here.embedding_dim
+    there, here = source.config, network.config
+    old, D = source.state_dict(), here.embedding_dim
     last = f"encoder.blocks.{len(here.filters or FILTERS[here.encoder])}."
     notes = []
     if there.channels != here.channels:
@@ -97,7 +97,7 @@ def _spread(filters: Tensor, channels: int) -> Tensor:
     """(O, C, 3, 3) -> (O, channels, 3, 3): the same for images that are alike in all channels."""
     if filters.shape[1] == channels:
         return filters
-    return filters.float().sum(dim=1, keepdim=True).expand(-1, channels, -1, -1) / channels
+    return filters.sum(dim=1, keepdim=True).expand(-1, channels, -1, -1) / channels
 
 
 def _filters(config: NetworkConfig) -> str:

@@ -219,8 +219,8 @@ def _start_or_resume(
         with torch.random.fork_rng(devices=[]):  # the weights' initial values come from the global generator
             torch.default_generator.manual_seed(config.training.seed)
             network = GaussianPrototypicalNetwork(config.network)
-        if config.training.init:
-            say(take_weights(network, config))
+            if config.training.init:
+                say(take_weights(network, config))
     network.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     network.train()
     optimizer = make_optimizer(network, config.training)

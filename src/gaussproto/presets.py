@@ -174,7 +174,7 @@ def _all_presets() -> list[RunConfig]:
     runs.append(
         RunConfig(
             name="finetune",
-            about="a folder of your own, starting from other weights; as small as the folder, a minute",
+            about="a folder of your own, starting from other weights, in episodes as small as the folder",
             data=DataConfig(data="my_images"),
             network=NetworkConfig(**WEIGHTED),
             episode=FINETUNE_EPISODE,

@@ -37,8 +37,8 @@ PAPER_DAMAGE = (
 # Chosen on six of the training alphabets, held out (20-way 1-shot / 5-shot, 900 episodes of 360 images each):
 # one split at 0.002 95.1 / 98.6, three splits 95.4 / 98.7, three splits at 0.004 95.6 / 98.8 and at 0.008 95.6 / 98.8;
 # 180-way with one query and two splits at 0.004 95.4 / 98.7.
-# The small encoder, vanilla, at 1,800 and 3,600 episodes: 95.9 / 98.8 and 96.2 / 98.8, and the same with `distort` 0.5, to
-# less than 0.05 points: it has nothing to spare that distorted images could occupy.
+# The small encoder, vanilla, at 1,800 and 3,600 episodes: 95.9 / 98.8 and 96.2 / 98.8, and with `distort` 0.5 the same
+# to less than 0.05 points: it has nothing to spare that distorted images could occupy.
 FAST_EPISODE = EpisodeConfig(way=120, shot=1, query=2, splits=3)
 FAST_RATE = 4e-3
 # The precision only weighs the supports, which takes two or more of them; it stays alive and tells good from bad.

@@ -5,10 +5,12 @@ import shlex
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pytest
 import typer
 from PIL import Image
 
+from gaussproto import GaussianPrototypeClassifier, export_onnx
 from gaussproto.cli import app
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -52,6 +54,28 @@ def test_the_loop_of_ones_own():
     namespace["loss"].backward()
     assert namespace["d"].shape == (80, 20)
     assert namespace["loss"].isfinite()
+
+
+def test_the_page_about_export(tmp_path, monkeypatch, characters, weights):
+    pytest.importorskip("onnxruntime", reason="needs the extra: pip install 'gaussproto[onnx]'")
+    monkeypatch.chdir(tmp_path)
+    export_onnx(weights, "encoder.onnx")
+    files = [f"{i}.png" for i in range(3)]
+    for i, file in enumerate(files):
+        Image.fromarray(255 - characters.dense[i // 2, i, 0].numpy()).resize((60, 60)).save(file)
+    page = (ROOT / "docs" / "export.md").read_text()
+    alone, with_gaussproto = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert "gaussproto" not in alone
+    namespace = {}
+    exec(alone, namespace)
+    clf = GaussianPrototypeClassifier(weights).fit(files, ["a", "a", "b"])
+    np.testing.assert_allclose(namespace["x"], clf.example_embeddings_, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(namespace["p"], clf.prototypes_[0], rtol=1e-4, atol=1e-4)
+    for name, file in zip(["my_images/a/1.png", "my_images/b/2.png", "new.png"], files, strict=True):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(file).rename(name)
+    exec(with_gaussproto, namespace)
+    assert namespace["clf"].classes_.tolist() == ["a", "b"]
 
 
 @pytest.mark.usefixtures("omniglot_small")

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gaussproto.evaluation.protocol import embed_all as embed_all
     from gaussproto.evaluation.protocol import evaluate as evaluate
     from gaussproto.evaluation.robustness import damage_study as damage_study
+    from gaussproto.export import export_onnx as export_onnx
     from gaussproto.model.distance import distances as distances
     from gaussproto.model.network import GaussianPrototypicalNetwork as GaussianPrototypicalNetwork
     from gaussproto.model.prototype import class_prototypes as class_prototypes
@@ -53,6 +54,7 @@ _HOME = {
     "embed_all": "evaluation.protocol",
     "evaluate": "evaluation.protocol",
     "damage_study": "evaluation.robustness",
+    "export_onnx": "export",
     "GaussianHead": "classifier.head",
     "train_head": "classifier.head",
     "distances": "model.distance",

@@ -8,12 +8,17 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 
 from gaussproto import GaussianPrototypeClassifier, GaussianPrototypicalNetwork, NetworkConfig, load
-from gaussproto.classifier.embedder import find_embedder, weights_digest
+from gaussproto.classifier.card import arrays_of, digest_of
+from gaussproto.classifier.embedder import find_embedder
 from gaussproto.errors import InputError
 from tests.classifier.test_estimator import SMALL, assert_same, network, state, uneven_examples
 from tests.classifier.test_labels import json_labels, typed
 
 COVARIANCES = ["none", "radius", "diagonal", "full"]
+
+
+def weights_digest(net):
+    return digest_of(net.config, arrays_of(net))
 
 
 def whole_state(clf):

@@ -1,126 +1,92 @@
-"""What the classifier's `encoder` names -> something that embeds: a network and what its images should be like."""
+"""What the classifier's `encoder` names -> something that embeds. Torch is imported only for what it computes."""
 
 from __future__ import annotations
 
-import hashlib
-import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
-import torch
-from safetensors import SafetensorError, safe_open
 
-from gaussproto.classifier.head import METADATA, GaussianHead
-from gaussproto.config import Distance, Weighting
-from gaussproto.data.ink import Ink
+from gaussproto.classifier.card import Card, arrays_of, card_of
 from gaussproto.errors import InputError
-from gaussproto.evaluation.protocol import embed_all
-from gaussproto.model.encoder import Encoder
-from gaussproto.model.network import GaussianPrototypicalNetwork
-from gaussproto.training.checkpoint import load_checkpoint
-from gaussproto.training.run_folder import find_weights
+from gaussproto.weights import weights_file
 
 IDENTITY = "identity"
+Engine = Literal["torch", "onnx"]
 
 
-@dataclass(frozen=True)
-class Embedder:
-    """A network and what its images should be like.
+@dataclass(frozen=True, kw_only=True)
+class Embedder(Card):
+    """A network, whatever computes it, and what its inputs should be like.
 
     Args:
-        network: None where the inputs are embeddings already.
+        embed: vectors (N, features) or images (N, channels, H, W), each judged alone -> x (N, D), s (N, E) or None.
         source: what to ask for to find the same network again; None for one that lives in memory only.
-        digest: the same for the same function, wherever its weights are.
-        image_size: side in pixels.
-        ink: of the images that it is given; as found by name, what `auto` means for this network.
+        takes_vectors: whether the inputs are vectors, not images.
+        features: the numbers in a vector, if they are settled.
     """
 
-    network: GaussianPrototypicalNetwork | None
+    embed: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray | None]]
     source: str | None
-    digest: str
-    image_size: int = 28
-    ink: Ink = "detect"
-
-    @property
-    def takes_vectors(self) -> bool:
-        """Whether the inputs are vectors, not images."""
-        return self.network is None or isinstance(self.network, GaussianHead)
-
-    @property
-    def channels(self) -> int:
-        """1 grey, 3 colour."""
-        return 1 if self.network is None else self.network.config.channels
-
-    @property
-    def smallest_image(self) -> int:
-        """The least side in pixels that leaves something after every pooling."""
-        encoder = None if self.network is None else self.network.encoder
-        return 2 ** len(encoder.blocks) if isinstance(encoder, Encoder) else 1
-
-    @property
-    def distance(self) -> Distance:
-        """What the network was trained with."""
-        return "euclidean" if self.network is None else self.network.config.distance
-
-    @property
-    def weighting(self) -> Weighting:
-        """Where the precision acts."""
-        return "prototype" if self.network is None else self.network.config.weighting
-
-    def embed(self, inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """Vectors (N, features) or images (N, channels, H, W), each judged alone -> x (N, D), s (N, E) or None."""
-        if self.network is None:
-            return inputs.copy(), None  # the caller's own array may change
-        if isinstance(self.network, GaussianHead):
-            with torch.no_grad():
-                x, s = self.network.embed(torch.tensor(inputs, dtype=torch.float32))
-        else:
-            x, s = embed_all(self.network, torch.from_numpy(inputs))
-        return x.cpu().numpy(), None if s is None else s.cpu().numpy()
+    takes_vectors: bool = False
+    features: int | None = None
 
 
-def find_embedder(encoder: Any) -> Embedder:
-    """The embedder of bundled weights, a weights file, a run folder, `identity`, or a network object."""
+def find_embedder(encoder: Any, engine: Engine | None = None) -> Embedder:
+    """The embedder of bundled weights, a weights file, a run folder, an ONNX file, `identity`, or a network object.
+
+    If no engine is named, onnxruntime computes ONNX files and torch all else.
+    """
+    if engine is not None and engine not in get_args(Engine):
+        raise InputError(f"engine must be one of {', '.join(get_args(Engine))} (found {engine!r})")
     if isinstance(encoder, str) and encoder == IDENTITY:
-        return Embedder(None, IDENTITY, IDENTITY)
-    if isinstance(encoder, GaussianPrototypicalNetwork):
-        ink: Ink = "detect" if encoder.config.channels == 1 else "bright"
-        return Embedder(encoder, None, weights_digest(encoder), ink=ink)
+        return Embedder(embed=_copy, source=IDENTITY, digest=IDENTITY, takes_vectors=True)
+    is_file = isinstance(encoder, str | Path) and Path(encoder).suffix == ".onnx"
+    if is_file and engine == "torch":
+        raise InputError(f"{encoder} is an ONNX file, which torch does not compute: name its weights, or engine onnx")
+    return _onnx_embedder(encoder, is_file) if is_file or engine == "onnx" else _torch_embedder(encoder)
+
+
+def takes_vectors(encoder: Any) -> bool:
+    """Whether an encoder takes vectors, as far as can be said without opening a file."""
+    if isinstance(encoder, str | Path):
+        return encoder == IDENTITY
+    from gaussproto.classifier.head import GaussianHead
+
+    return isinstance(encoder, GaussianHead)
+
+
+def _copy(vectors: np.ndarray) -> tuple[np.ndarray, None]:
+    return vectors.copy(), None  # the caller's own array may change
+
+
+def _onnx_embedder(encoder: Any, is_file: bool) -> Embedder:
+    from gaussproto.classifier.onnx_engine import OnnxEncoder, read_onnx
+    from gaussproto.classifier.onnx_file import name_of, onnx_content
+
+    embed = OnnxEncoder(read_onnx(Path(encoder)) if is_file else onnx_content(encoder), name_of(encoder))
+    source = str(Path(encoder).resolve()) if is_file else _source(encoder)
+    return Embedder(**vars(embed.card()), embed=embed, source=source)
+
+
+def _torch_embedder(encoder: Any) -> Embedder:
+    from gaussproto.classifier.torch_engine import TorchEncoder, open_network
+
+    network, data = open_network(encoder)
+    return Embedder(
+        **vars(card_of(network.config, arrays_of(network), data)),
+        embed=TorchEncoder(network),
+        source=_source(encoder),
+        takes_vectors=takes_vectors(network),
+        features=getattr(network, "features", None),
+    )
+
+
+def _source(encoder: Any) -> str | None:
+    """The name of bundled weights, or where the weights are."""
     if not isinstance(encoder, str | Path):
-        kind = type(encoder).__name__
-        raise InputError(f"encoder is the name of weights, a path, 'identity' or a network (found a {kind})")
-    (path,) = find_weights(str(encoder))
+        return None
     is_name = not Path(encoder).is_dir() and Path(encoder).suffix != ".safetensors"
-    source = str(encoder) if is_name else str(path.resolve())
-    head = _read_head(path)
-    if head is not None:
-        return Embedder(head, source, weights_digest(head))
-    checkpoint = load_checkpoint(path)
-    network, data = checkpoint.network().eval(), checkpoint.config.data
-    return Embedder(network, source, weights_digest(network), data.image_size, data.ink)
-
-
-def _read_head(path: Path) -> GaussianHead | None:
-    try:
-        with safe_open(path, framework="pt") as file:
-            settings = (file.metadata() or {}).get(METADATA)
-            if settings is None:
-                return None
-            head = GaussianHead(**json.loads(settings))
-            head.load_state_dict({name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118 (not a mapping)
-            return head.eval()
-    except (SafetensorError, OSError):
-        return None  # `load_checkpoint` says what is wrong
-    except (TypeError, RuntimeError) as error:
-        raise InputError(f"the head in {path} does not fit its own settings ({error}): train it again") from error
-
-
-def weights_digest(network: GaussianPrototypicalNetwork) -> str:
-    """SHA-256 of what the network computes: its settings and weights, not the file they are in."""
-    digest = hashlib.sha256(network.config.model_dump_json(exclude_defaults=True).encode())
-    for name, tensor in sorted(network.state_dict().items()):
-        array = tensor.detach().cpu().contiguous().numpy()
-        digest.update(f"{name} {array.dtype} {array.shape}".encode() + array.tobytes())
-    return digest.hexdigest()
+    return str(encoder) if is_name else str(weights_file(str(encoder)).resolve())

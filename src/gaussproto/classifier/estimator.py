@@ -11,20 +11,17 @@ from pathlib import Path
 from typing import Any, Self, get_args
 
 import numpy as np
-import torch
 from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from gaussproto.classifier.embedder import IDENTITY, Embedder, find_embedder
-from gaussproto.classifier.head import GaussianHead
+from gaussproto.classifier.embedder import Embedder, Engine, find_embedder, takes_vectors
+from gaussproto.classifier.gaussian import class_prototypes, distances, softmax, support_shares
 from gaussproto.classifier.inputs import check_as_many, list_images, read_images, with_labels
 from gaussproto.classifier.labels import as_array, check_among, merge_classes, read_labels
 from gaussproto.config import Distance
 from gaussproto.data.ink import Ink, with_bright_ink
 from gaussproto.errors import InputError
-from gaussproto.model.distance import distances
-from gaussproto.model.prototype import class_prototypes, support_shares
 
 
 class GaussianPrototypeClassifier(
@@ -41,13 +38,14 @@ class GaussianPrototypeClassifier(
     PIL images, paths of files, or a folder (of `CLASS/IMAGE` files where labels are needed); grey or colour, any size.
 
     Args:
-        encoder: what embeds: the name of bundled weights, a weights file, a run folder, a network object, or `identity`
-            for inputs that are feature vectors already.
+        encoder: what embeds: the name of bundled weights, a weights file, a run folder, an ONNX file, a network object,
+            or `identity` for inputs that are feature vectors already.
         ink: `dark` ink on a light ground, `bright` on a dark one, `detect` for each image by itself; `auto` is what the
             weights were trained for: detection, or for weights trained on a folder its own setting.
         image_size: side in pixels that images are brought to; that of the weights if not given.
         distance: the name of the distance; that of the weights if not given.
         temperature: T, by which distances are divided to give probabilities.
+        engine: what computes the network, `torch` or `onnx`; if not given, onnxruntime for an ONNX file, else torch.
 
     Attributes:
         classes_: (C,) the labels, sorted if they sort.
@@ -71,16 +69,18 @@ class GaussianPrototypeClassifier(
         image_size: int | None = None,
         distance: Distance | None = None,
         temperature: float = 1.0,
+        engine: Engine | None = None,
     ) -> None:
         self.encoder = encoder
         self.ink = ink
         self.image_size = image_size
         self.distance = distance
         self.temperature = temperature
+        self.engine = engine
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        if not (isinstance(self.encoder, GaussianHead) or (isinstance(self.encoder, str) and self.encoder == IDENTITY)):
+        if not takes_vectors(self.encoder):
             tags.input_tags.two_d_array = False
             tags.input_tags.three_d_array = tags.input_tags.string = True
             tags.no_validation = True
@@ -138,8 +138,7 @@ class GaussianPrototypeClassifier(
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """(N, C) the probability of each class, in the order of `classes_`."""
-        d = torch.from_numpy(self._distances(X))
-        return torch.softmax(-d / self.temperature, dim=1).numpy()
+        return softmax(-self._distances(X) / self.temperature)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """(N, C) minus the distance to each class; of two classes, (N,): how much nearer the second is."""
@@ -197,7 +196,7 @@ class GaussianPrototypeClassifier(
 
     def _find_embedder(self) -> None:
         """What this classifier embeds with from now on, whatever its parameters become."""
-        embedder = find_embedder(self.encoder)
+        embedder = find_embedder(self.encoder, self.engine)
         for name, kind in (("ink", Ink), ("distance", Distance)):
             value = getattr(self, name)
             if value not in get_args(kind) and not (name == "distance" and value is None):
@@ -225,7 +224,7 @@ class GaussianPrototypeClassifier(
         embedder: Embedder = self.embedder_
         if embedder.takes_vectors:
             vectors = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
-            wanted = getattr(embedder.network, "features", vectors.shape[1])
+            wanted = embedder.features or vectors.shape[1]
             if vectors.shape[1] != wanted:
                 raise InputError(f"the head takes vectors of {wanted} numbers (found {vectors.shape[1]})")
             return *embedder.embed(vectors), [""] * len(vectors)
@@ -241,15 +240,15 @@ class GaussianPrototypeClassifier(
                 f"a classifier needs two classes or more, and here is only one class ({classes[0]!r}): add another"
             )
         position = {label: c for c, label in enumerate(classes)}
-        index = torch.tensor([position[label] for label in labels])
-        s_all = None if s is None else torch.tensor(s, dtype=torch.float64)
-        p, s_class = class_prototypes(torch.tensor(x, dtype=torch.float64), s_all, index, len(classes))
-        if not bool(torch.isfinite(p).all()):
+        index = np.array([position[label] for label in labels])
+        s_all = None if s is None else s.astype(np.float64)
+        p, s_class = class_prototypes(x.astype(np.float64), s_all, index, len(classes))
+        if not np.isfinite(p).all():
             raise InputError("the embeddings of these examples are too large to be averaged: scale them down")
         self.classes_ = as_array(classes)
-        self.prototypes_ = p.numpy()
-        self.precisions_ = None if s_class is None else s_class.numpy()
-        self.example_weights_ = support_shares(s_all, s_class, index).numpy()
+        self.prototypes_ = p
+        self.precisions_ = s_class
+        self.example_weights_ = support_shares(s_all, s_class, index)
         self.example_labels_ = as_array(labels)
         self.example_names_ = list(names)
         self.example_embeddings_ = x
@@ -262,11 +261,11 @@ class GaussianPrototypeClassifier(
         embedder: Embedder = self.embedder_
         in_distance = self.precisions_ is not None and embedder.weighting == "prototype_and_distance"
         d = distances(
-            torch.tensor(x, dtype=torch.float64),
-            torch.tensor(self.prototypes_),
-            torch.tensor(self.precisions_) if in_distance else None,
+            x.astype(np.float64),
+            self.prototypes_,
+            self.precisions_ if in_distance else None,
             self.distance or embedder.distance,
         )
-        if not bool(torch.isfinite(d).all()):
+        if not np.isfinite(d).all():
             raise InputError("what was given is too far away for its distances to be numbers: scale it down")
-        return d.numpy()
+        return d

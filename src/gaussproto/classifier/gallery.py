@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gaussproto.classifier.embedder import find_embedder
+from gaussproto.classifier.embedder import Engine, find_embedder
 from gaussproto.classifier.estimator import GaussianPrototypeClassifier
 from gaussproto.classifier.gallery_file import Gallery, Settings, read_gallery, write_gallery
 from gaussproto.errors import InputError
@@ -44,12 +44,13 @@ def save(clf: GaussianPrototypeClassifier, path: Path) -> None:
     write_gallery(gallery, path)
 
 
-def load(path: Path | str, encoder: Any = None) -> GaussianPrototypeClassifier:
+def load(path: Path | str, encoder: Any = None, engine: Engine | None = None) -> GaussianPrototypeClassifier:
     """The classifier that `save` wrote, ready to predict and to learn more.
 
     Args:
         path: the gallery file.
-        encoder: where the weights are now, or the network itself; if not given, where they were.
+        encoder: where the weights are now, their ONNX file, or the network itself; if not given, where they were.
+        engine: what computes the network, as for the classifier; whatever made the gallery, any may open it.
     """
     gallery = read_gallery(Path(path))
     settings = gallery.settings
@@ -57,7 +58,7 @@ def load(path: Path | str, encoder: Any = None) -> GaussianPrototypeClassifier:
         raise InputError(f"{path} was made with a network that was only in memory: give it as `encoder`")
     asked = settings.source if encoder is None else encoder
     try:
-        embedder = find_embedder(asked)
+        embedder = find_embedder(asked, engine)
     except InputError as error:
         hint = "" if encoder is not None else f"; give the weights that {path} was made with as `encoder`"
         raise InputError(f"{error}{hint}") from None
@@ -73,6 +74,7 @@ def load(path: Path | str, encoder: Any = None) -> GaussianPrototypeClassifier:
         image_size=settings.image_size,
         distance=settings.distance,
         temperature=settings.temperature,
+        engine=engine,
     )
     labels = [gallery.classes[c] for c in gallery.labels.tolist()]
     embedder = replace(embedder, ink=settings.ink_used, image_size=settings.image_size_used)

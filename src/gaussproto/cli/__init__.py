@@ -10,6 +10,7 @@ from gaussproto.cli import console
 from gaussproto.cli.bench import bench
 from gaussproto.cli.classify import classify, enroll
 from gaussproto.cli.data import data, presets
+from gaussproto.cli.export import export
 from gaussproto.cli.reproduce import reproduce
 from gaussproto.cli.run import evaluate, report, train
 from gaussproto.errors import InputError
@@ -21,7 +22,7 @@ app = typer.Typer(
 )
 UsageError = typer.BadParameter.__base__
 
-for command in (data, presets, train, evaluate, report, reproduce, classify, enroll, bench):
+for command in (data, presets, train, evaluate, report, reproduce, classify, enroll, export, bench):
     app.command()(command)
 
 

@@ -20,7 +20,12 @@ CHUNK = 256  # images between two steps of the progress bar
 SAME = 1e-4  # relative difference under which two embeddings are of one image, rounding apart
 
 Encoder = Annotated[
-    str | None, typer.Option(help=f"Bundled weights, a weights file or a run folder; {DEFAULT_ENCODER} if not given.")
+    str | None,
+    typer.Option(help=f"Bundled weights, a weights or ONNX file, or a run folder; {DEFAULT_ENCODER} if not given."),
+]
+EngineOption = Annotated[
+    Literal["torch", "onnx"] | None,
+    typer.Option(help="What computes the network; onnx starts sooner, and is what an ONNX file has anyway."),
 ]
 InkOption = Annotated[
     Literal["auto", "detect", "bright", "dark"] | None,
@@ -34,6 +39,7 @@ def classify(
     gallery: Annotated[Path | None, typer.Option(help="Examples that `gaussproto enroll` has put in a file.")] = None,
     encoder: Encoder = None,
     ink: InkOption = None,
+    engine: EngineOption = None,
     top: Annotated[int, typer.Option(help="How many classes to name for each image.", min=1)] = 3,
     json: Json = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print lines of image, rank, label, probability.")] = False,
@@ -45,7 +51,7 @@ def classify(
         raise InputError("--json and --csv are both asked for: choose one")
     files = _files(images)
     with console.progress_bars() as bars:
-        clf = _open(gallery, encoder, ink) if gallery else _new(encoder, ink).fit(support)
+        clf = _open(gallery, encoder, ink, engine) if gallery else _new(encoder, ink, engine).fit(support)
         found: list[list[dict[str, Any]]] = []
         for start in range(0, len(files), CHUNK):
             found += _top(clf, files[start : start + CHUNK], top)
@@ -70,13 +76,14 @@ def enroll(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Examples: a folder of CLASS/IMAGE files.")],
     encoder: Encoder = None,
     ink: InkOption = None,
+    engine: EngineOption = None,
     json: Json = False,
 ) -> None:
     """Put examples into a gallery file, new or there already; examples that it has are passed over."""
     from gaussproto.data.picture import class_files
 
     there = gallery.exists()
-    clf = _open(gallery, encoder, ink) if there else _new(encoder, ink)
+    clf = _open(gallery, encoder, ink, engine) if there else _new(encoder, ink, engine)
     files = [(file, name) for name, some in class_files(folder).items() for file in some]
     total = len(files)
     with console.progress_bars() as bars:
@@ -106,20 +113,20 @@ def enroll(
     )
 
 
-def _new(encoder: str | None, ink: Any) -> GaussianPrototypeClassifier:
+def _new(encoder: str | None, ink: Any, engine: Any) -> GaussianPrototypeClassifier:
     from gaussproto.classifier.embedder import find_embedder
     from gaussproto.classifier.estimator import GaussianPrototypeClassifier
 
     encoder = encoder or DEFAULT_ENCODER
-    if find_embedder(encoder).takes_vectors:
+    if find_embedder(encoder, engine).takes_vectors:
         raise InputError(f"the encoder {encoder} takes vectors, not images: name weights that take images")
-    return GaussianPrototypeClassifier(encoder, ink=ink or "auto")
+    return GaussianPrototypeClassifier(encoder, ink=ink or "auto", engine=engine)
 
 
-def _open(gallery: Path, encoder: str | None, ink: Any) -> GaussianPrototypeClassifier:
+def _open(gallery: Path, encoder: str | None, ink: Any, engine: Any) -> GaussianPrototypeClassifier:
     from gaussproto.classifier.gallery import load
 
-    clf = load(gallery, encoder)
+    clf = load(gallery, encoder, engine)
     if ink not in (None, "auto", clf.embedder_.ink):
         raise InputError(f"{gallery} was made with --ink {clf.embedder_.ink}: leave --ink out, or make another gallery")
     if clf.embedder_.takes_vectors:

@@ -10,6 +10,7 @@ from gaussproto import pretrained
 from gaussproto.cli import main
 from gaussproto.data.images import LabelledImages
 from gaussproto.data.strokes import strokes
+from gaussproto.evaluation.calibration import Calibration, write_calibration
 from gaussproto.presets import preset
 from gaussproto.training.train import train
 from gaussproto.weights import file_digest
@@ -53,8 +54,11 @@ def omniglot_small(weights: Path, tmp_path_factory: pytest.TempPathFactory, monk
     """The name `omniglot-small` leads to weights: the bundled ones or, where they are not, small ones of strokes."""
     if "omniglot-small" not in pretrained.bundled_names():
         place = tmp_path_factory.mktemp("pretrained")
-        (place / "omniglot-small.safetensors").write_bytes(weights.read_bytes())
-        (place / "digests.json").write_text(json.dumps({"omniglot-small": file_digest(weights)}))
+        file = place / "omniglot-small.safetensors"
+        file.write_bytes(weights.read_bytes())
+        limits = tuple(float(limit) for limit in range(90, 0, -10))
+        write_calibration(file, Calibration(temperature=0.8, limits=limits, classes=100, held_out=False))
+        (place / "digests.json").write_text(json.dumps({"omniglot-small": file_digest(file)}))
         monkeypatch.setattr(pretrained, "HERE", place)
 
 

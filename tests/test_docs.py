@@ -92,6 +92,7 @@ def test_the_classifiers_page(tmp_path, monkeypatch, characters, capsys):
     assert namespace["clf"].classes_.tolist() == ["ant", "bee", "cat"]
     assert namespace["clf"].example_names_ == [*files, "another.png"]
     assert "from my_images/ant/0.png" in capsys.readouterr().out
+    assert Path("why.png").exists()
 
 
 @pytest.mark.usefixtures("omniglot_small")

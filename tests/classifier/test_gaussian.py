@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gaussproto.classifier import gaussian
+from gaussproto.evaluation.calibration import probabilities
 from gaussproto.model import distance, prototype
 
 DISTANCES = ["euclidean", "squared_euclidean", "sqrt_euclidean", "cosine"]
@@ -53,7 +54,7 @@ def test_the_same_as_the_networks_own(counts, D, covariance, seed):
             d = gaussian.distances(queries, p, metric, name)
             d_torch = distance.distances(tensor(queries), tensor(p), tensor(metric), name)
             np.testing.assert_allclose(d, d_torch, rtol=1e-10, atol=1e-10, err_msg=name)
-            np.testing.assert_allclose(gaussian.softmax(-d), torch.softmax(-tensor(d), dim=1), rtol=1e-10)
+            np.testing.assert_allclose(probabilities(d), torch.softmax(-tensor(d), dim=1), rtol=1e-10)
 
 
 @pytest.mark.parametrize("name", DISTANCES[:3])
@@ -66,5 +67,5 @@ def test_a_query_at_its_prototype_is_nearest_to_it(name):
     assert (np.diag(d) >= 0).all()
 
 
-def test_softmax_of_large_numbers():
-    np.testing.assert_array_equal(gaussian.softmax(np.array([[-1e300, 0.0], [5e8, 5e8]])), [[0, 1], [0.5, 0.5]])
+def test_probabilities_of_large_distances():
+    np.testing.assert_array_equal(probabilities(np.array([[1e300, 0.0], [5e8, 5e8]])), [[0, 1], [0.5, 0.5]])

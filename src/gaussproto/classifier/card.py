@@ -11,6 +11,7 @@ import numpy as np
 
 from gaussproto.config import DataConfig, Distance, NetworkConfig, Weighting
 from gaussproto.data.ink import Ink
+from gaussproto.evaluation.calibration import Calibration
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +26,7 @@ class Card:
         ink: of the images that it is given; as found by name, what `auto` means for this network.
         distance: what the network was trained with.
         weighting: where the precision acts.
+        calibration: how sure the network is, if its weights carry it.
     """
 
     digest: str
@@ -34,10 +36,13 @@ class Card:
     ink: Ink = "detect"
     distance: Distance = "euclidean"
     weighting: Weighting = "prototype"
+    calibration: Calibration | None = None
 
 
-def card_of(config: NetworkConfig, arrays: Mapping[str, Any], data: DataConfig | None) -> Card:
-    """The card of a network of images, from its settings and weights, and what it was trained on if that is known."""
+def card_of(
+    config: NetworkConfig, arrays: Mapping[str, Any], data: DataConfig | None, calibration: Calibration | None
+) -> Card:
+    """The card of a network of images, from its settings and weights, and what is known beside them."""
     blocks = {name.split(".")[2] for name in arrays if name.startswith("encoder.blocks.")}
     return Card(
         digest=digest_of(config, arrays),
@@ -47,6 +52,7 @@ def card_of(config: NetworkConfig, arrays: Mapping[str, Any], data: DataConfig |
         ink=_ink_of(data, config.channels),
         distance=config.distance,
         weighting=config.weighting,
+        calibration=calibration,
     )
 
 

@@ -74,9 +74,9 @@ def _onnx_embedder(encoder: Any, is_file: bool) -> Embedder:
 def _torch_embedder(encoder: Any) -> Embedder:
     from gaussproto.classifier.torch_engine import TorchEncoder, open_network
 
-    network, data = open_network(encoder)
+    network, data, calibration = open_network(encoder)
     return Embedder(
-        **vars(card_of(network.config, arrays_of(network), data)),
+        **vars(card_of(network.config, arrays_of(network), data, calibration)),
         embed=TorchEncoder(network),
         source=_source(encoder),
         takes_vectors=takes_vectors(network),

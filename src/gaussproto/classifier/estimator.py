@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Self, get_args
 
@@ -16,9 +16,10 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gaussproto.classifier.embedder import Embedder, Engine, find_embedder, takes_vectors
-from gaussproto.classifier.gaussian import class_prototypes, distances, softmax, support_shares
+from gaussproto.classifier.gaussian import class_prototypes, distances, support_shares
 from gaussproto.classifier.inputs import check_as_many, list_images, read_images, with_labels
 from gaussproto.classifier.labels import as_array, check_among, merge_classes, read_labels
+from gaussproto.classifier.verdict import Verdict, check_sureness, judge
 from gaussproto.config import Distance
 from gaussproto.data.ink import Ink, with_bright_ink
 from gaussproto.errors import InputError
@@ -44,7 +45,10 @@ class GaussianPrototypeClassifier(
             weights were trained for: detection, or for weights trained on a folder its own setting.
         image_size: side in pixels that images are brought to; that of the weights if not given.
         distance: the name of the distance; that of the weights if not given.
-        temperature: T, by which distances are divided to give probabilities.
+        temperature: T, by which distances are divided to give probabilities; if not given, what `gaussproto calibrate`
+            has found for the weights, or 1.
+        reject: the share of images of known classes that may be called unknown, such as 0.05; `predict` then gives None
+            for an image that is far from every class. If not given, every image gets a class.
         engine: what computes the network, `torch` or `onnx`; if not given, onnxruntime for an ONNX file, else torch.
 
     Attributes:
@@ -68,7 +72,8 @@ class GaussianPrototypeClassifier(
         ink: Ink = "auto",
         image_size: int | None = None,
         distance: Distance | None = None,
-        temperature: float = 1.0,
+        temperature: float | None = None,
+        reject: float | None = None,
         engine: Engine | None = None,
     ) -> None:
         self.encoder = encoder
@@ -76,6 +81,7 @@ class GaussianPrototypeClassifier(
         self.image_size = image_size
         self.distance = distance
         self.temperature = temperature
+        self.reject = reject
         self.engine = engine
 
     def __sklearn_tags__(self) -> Tags:
@@ -131,14 +137,31 @@ class GaussianPrototypeClassifier(
         return self
 
     def predict(self, X: Any) -> np.ndarray:
-        """(N,) the label of the nearest class."""
-        nearest = self._distances(X).argmin(axis=1)
-        labels: np.ndarray = self.classes_[nearest]
+        """(N,) the label of the nearest class; with `reject` an array of objects, None where an image is unknown."""
+        verdict = self.judge(X)
+        labels: np.ndarray = self.classes_[verdict.distances.argmin(axis=1)]
+        if verdict.limits is not None:
+            labels = labels.astype(object)
+            labels[verdict.unknown] = None
         return labels
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """(N, C) the probability of each class, in the order of `classes_`."""
-        return softmax(-self._distances(X) / self.temperature)
+        return self.judge(X).probabilities
+
+    def judge(self, X: Any) -> Verdict:
+        """Distances, probabilities and whether it is unknown of each image, embedded once."""
+        return judge(self, self._distances(X))
+
+    def explain(self, X: Any, path: Path | str, top: int = 3) -> list[Path]:
+        """Draw each image with its nearest classes and what their examples counted for; the files that were written.
+
+        `path` is a .png or .svg file; of several images each gets its own, with the image's name or number added.
+        """
+        from gaussproto.classifier.explain import explain
+
+        check_is_fitted(self)
+        return explain(self, X, Path(path), top)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """(N, C) minus the distance to each class; of two classes, (N,): how much nearer the second is."""
@@ -183,6 +206,12 @@ class GaussianPrototypeClassifier(
     def _n_features_out(self) -> int:
         return int(self.prototypes_.shape[1])
 
+    @property
+    def measured_by(self) -> tuple[Distance, bool]:
+        """The name of the distance, and whether the class's precision is the metric around its prototype."""
+        in_distance = self.precisions_ is not None and self.embedder_.weighting == "prototype_and_distance"
+        return self.distance or self.embedder_.distance, in_distance
+
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
         """If anything fails within, nothing has changed; what is fitted is replaced, never written into."""
@@ -201,8 +230,7 @@ class GaussianPrototypeClassifier(
             value = getattr(self, name)
             if value not in get_args(kind) and not (name == "distance" and value is None):
                 raise InputError(f"{name} must be one of {', '.join(get_args(kind))} (found {value!r})")
-        if not isinstance(self.temperature, Real) or not 0 < self.temperature < float("inf"):
-            raise InputError(f"temperature must be a positive number (found {self.temperature!r})")
+        check_sureness(self.temperature, self.reject)
         size, smallest = self.image_size, embedder.smallest_image
         if size is not None and not (isinstance(size, Integral) and size >= smallest):
             raise InputError(f"image_size must be a whole number from {smallest} on (found {size!r})")
@@ -258,13 +286,12 @@ class GaussianPrototypeClassifier(
         """(N, C) in float64, so that an answer does not depend on what else is asked."""
         check_is_fitted(self)
         x, _, _ = self._embed(X)
-        embedder: Embedder = self.embedder_
-        in_distance = self.precisions_ is not None and embedder.weighting == "prototype_and_distance"
+        distance, in_distance = self.measured_by
         d = distances(
             x.astype(np.float64),
             self.prototypes_,
             self.precisions_ if in_distance else None,
-            self.distance or embedder.distance,
+            distance,
         )
         if not np.isfinite(d).all():
             raise InputError("what was given is too far away for its distances to be numbers: scale it down")

@@ -27,7 +27,9 @@ def save(clf: GaussianPrototypeClassifier, path: Path) -> None:
         image_size=clf.image_size,
         image_size_used=clf.embedder_.image_size,
         distance=clf.distance,
-        temperature=float(clf.temperature),
+        temperature=None if clf.temperature is None else float(clf.temperature),
+        reject=None if clf.reject is None else float(clf.reject),
+        calibration=clf.embedder_.calibration,
         features=getattr(clf, "n_features_in_", None),
         feature_names=None if feature_names is None else feature_names.tolist(),
     )
@@ -74,10 +76,16 @@ def load(path: Path | str, encoder: Any = None, engine: Engine | None = None) ->
         image_size=settings.image_size,
         distance=settings.distance,
         temperature=settings.temperature,
+        reject=settings.reject,
         engine=engine,
     )
     labels = [gallery.classes[c] for c in gallery.labels.tolist()]
-    embedder = replace(embedder, ink=settings.ink_used, image_size=settings.image_size_used)
+    embedder = replace(
+        embedder,
+        ink=settings.ink_used,
+        image_size=settings.image_size_used,
+        calibration=settings.calibration or embedder.calibration,
+    )
     clf.restore(embedder, gallery.embeddings, gallery.example_precisions, labels, gallery.names)
     if settings.features is not None:
         clf.n_features_in_ = settings.features

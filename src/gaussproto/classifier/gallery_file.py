@@ -18,10 +18,12 @@ from gaussproto.classifier.labels import from_json, to_json
 from gaussproto.config import Distance
 from gaussproto.data.ink import Ink
 from gaussproto.errors import InputError
+from gaussproto.evaluation.calibration import Calibration
 from gaussproto.files import write_then_rename
 
 METADATA = "gaussproto-gallery"
 CHECKSUM = "sha256"
+VERSION = 1
 
 
 class Settings(BaseModel):
@@ -29,7 +31,7 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    version: int = 1
+    version: int = VERSION
     source: str | None  # where the weights were; None for a network that was only in memory
     digest: str  # the weights' identity
     ink: Ink  # what was asked for, and then what it came to for these weights
@@ -37,7 +39,9 @@ class Settings(BaseModel):
     image_size: int | None
     image_size_used: int
     distance: Distance | None
-    temperature: float
+    temperature: float | None
+    reject: float | None = None
+    calibration: Calibration | None = None  # of the weights when it was saved
     features: int | None = None  # numbers in an input vector; None for images
     feature_names: list[str] | None = None
 
@@ -87,9 +91,9 @@ def read_gallery(path: Path) -> Gallery:
         raise InputError(f"{path} is a safetensors file, but not a gallery: name one that `enroll` or `save` has made")
     try:
         version = json.loads(metadata)["version"]
-        if version != 1:
+        if version != VERSION:
             raise InputError(
-                f"{path} is a gallery of version {version}, and this gaussproto reads 1: install a newer one"
+                f"{path} is a gallery of version {version}, and this gaussproto reads {VERSION}: install a newer one"
             )
         if checksum != _checksum(metadata, tensors):
             raise InputError(f"{path} is spoiled: what it holds is not what was written; make it again")

@@ -58,13 +58,6 @@ def distances(x: np.ndarray, p: np.ndarray, s_class: np.ndarray | None, distance
         return d
 
 
-def softmax(d: np.ndarray) -> np.ndarray:
-    """Along the last axis."""
-    e = np.exp(d - d.max(axis=-1, keepdims=True))
-    shares: np.ndarray = e / e.sum(axis=-1, keepdims=True)
-    return shares
-
-
 def _total(t: np.ndarray, labels: np.ndarray, way: int) -> np.ndarray:
     """The sum over each class's supports."""
     total = np.zeros((way, *t.shape[1:]))

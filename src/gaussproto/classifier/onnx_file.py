@@ -13,6 +13,7 @@ from safetensors import safe_open
 from gaussproto.classifier.card import Card, arrays_of, card_of
 from gaussproto.config import DataConfig, NetworkConfig
 from gaussproto.errors import InputError
+from gaussproto.evaluation.calibration import Calibration, read_calibration
 from gaussproto.model.onnx_graph import encoder_graph, import_extra
 from gaussproto.weights import read_metadata, weights_file
 
@@ -25,8 +26,8 @@ ABOUT = (
 
 def onnx_content(encoder: Any) -> bytes:
     """The content of the ONNX file of bundled weights, a weights file, a run folder or a network object."""
-    config, arrays, data = _weights_of(encoder)
-    card = card_of(config, arrays, data)
+    config, arrays, data, calibration = _weights_of(encoder)
+    card = card_of(config, arrays, data, calibration)
     onnx = import_extra("onnx")
     try:
         model = encoder_graph(config, arrays)
@@ -43,13 +44,15 @@ def name_of(encoder: Any) -> str:
     return str(encoder) if isinstance(encoder, str | Path) else "the network"
 
 
-def _weights_of(encoder: Any) -> tuple[NetworkConfig, dict[str, np.ndarray], DataConfig | None]:
-    """The settings of a network, its weights, and what it was trained on if that is known."""
+def _weights_of(
+    encoder: Any,
+) -> tuple[NetworkConfig, dict[str, np.ndarray], DataConfig | None, Calibration | None]:
+    """The settings of a network, its weights, and what is known of it: what it was trained on, how sure it is."""
     if not isinstance(encoder, str | Path):
         from gaussproto.classifier.torch_engine import open_network
 
-        network, data = open_network(encoder)
-        return network.config, arrays_of(network), data
+        network, data, calibration = open_network(encoder)
+        return network.config, arrays_of(network), data, calibration
     path = weights_file(str(encoder))
     run, position = read_metadata(path)
     with safe_open(path, framework="numpy") as file:  # the network's own, not those that only a resumed run needs
@@ -59,7 +62,7 @@ def _weights_of(encoder: Any) -> tuple[NetworkConfig, dict[str, np.ndarray], Dat
         name: array.astype(np.float32) if array.dtype.kind == "f" else array for name, array in arrays.items()
     }
     config = run.network.model_copy(update={"transform": position["transform"]})  # it changes during some runs
-    return config, arrays, run.data
+    return config, arrays, run.data, read_calibration(path)
 
 
 def _describe(model: Any, card: Card, source: str | None) -> None:

@@ -13,6 +13,7 @@ from safetensors import SafetensorError, safe_open
 from gaussproto.classifier.head import METADATA, GaussianHead
 from gaussproto.config import DataConfig
 from gaussproto.errors import InputError
+from gaussproto.evaluation.calibration import Calibration, read_calibration
 from gaussproto.evaluation.protocol import embed_all
 from gaussproto.model.network import GaussianPrototypicalNetwork
 from gaussproto.training.checkpoint import load_checkpoint
@@ -35,19 +36,19 @@ class TorchEncoder:
         return x.cpu().numpy(), None if s is None else s.cpu().numpy()
 
 
-def open_network(encoder: Any) -> tuple[GaussianPrototypicalNetwork, DataConfig | None]:
-    """The network that is given or named, and what it was trained on if that is known."""
+def open_network(encoder: Any) -> tuple[GaussianPrototypicalNetwork, DataConfig | None, Calibration | None]:
+    """The network that is given or named, and what is known of it: what it was trained on, how sure it is."""
     if isinstance(encoder, GaussianPrototypicalNetwork):
-        return encoder, None
+        return encoder, None, None
     if not isinstance(encoder, str | Path):
         kind = type(encoder).__name__
         raise InputError(f"encoder is the name of weights, a path, 'identity' or a network (found a {kind})")
     path = weights_file(str(encoder))
     head = _read_head(path)
     if head is not None:
-        return head, None
+        return head, None, None
     checkpoint = load_checkpoint(path)
-    return checkpoint.network().eval(), checkpoint.config.data
+    return checkpoint.network().eval(), checkpoint.config.data, read_calibration(path)
 
 
 def _read_head(path: Path) -> GaussianHead | None:

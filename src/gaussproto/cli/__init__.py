@@ -8,6 +8,7 @@ import typer
 
 from gaussproto.cli import console
 from gaussproto.cli.bench import bench
+from gaussproto.cli.calibrate import calibrate
 from gaussproto.cli.classify import classify, enroll
 from gaussproto.cli.data import data, presets
 from gaussproto.cli.export import export
@@ -22,7 +23,7 @@ app = typer.Typer(
 )
 UsageError = typer.BadParameter.__base__
 
-for command in (data, presets, train, evaluate, report, reproduce, classify, enroll, export, bench):
+for command in (data, presets, train, evaluate, calibrate, report, reproduce, classify, enroll, export, bench):
     app.command()(command)
 
 

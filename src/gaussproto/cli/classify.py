@@ -41,8 +41,26 @@ def classify(
     ink: InkOption = None,
     engine: EngineOption = None,
     top: Annotated[int, typer.Option(help="How many classes to name for each image.", min=1)] = 3,
+    reject: Annotated[
+        float | None,
+        typer.Option(
+            metavar="RATE",
+            help="Call an image unknown that is far from every class; of images of known classes this share may be, "
+            "such as 0.05.",
+        ),
+    ] = None,
+    explain: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="OUT.png",
+            help="Draw the image, the nearest classes and what their examples counted for; .png or .svg. Of several "
+            "images each gets a file: OUT-NAME.png.",
+        ),
+    ] = None,
     json: Json = False,
-    csv: Annotated[bool, typer.Option("--csv", help="Print lines of image, rank, label, probability.")] = False,
+    csv: Annotated[
+        bool, typer.Option("--csv", help="Print lines of image, rank, label, probability, distance, unknown.")
+    ] = False,
 ) -> None:
     """Say of images which of a few known classes they are, by a handful of examples of each."""
     if (support is None) == (gallery is None):
@@ -50,25 +68,38 @@ def classify(
     if json and csv:
         raise InputError("--json and --csv are both asked for: choose one")
     files = _files(images)
+    _check_picture(explain)
     with console.progress_bars() as bars:
         clf = _open(gallery, encoder, ink, engine) if gallery else _new(encoder, ink, engine).fit(support)
-        found: list[list[dict[str, Any]]] = []
+        if reject is not None:
+            clf.set_params(reject=reject)
+        found: list[dict[str, Any]] = []
         for start in range(0, len(files), CHUNK):
-            found += _top(clf, files[start : start + CHUNK], top)
+            found += _answers(clf, files[start : start + CHUNK], top)
             bars("classifying", len(found), len(files))
+        if explain is not None:
+            pictures = clf.explain(files, explain, top)
     if json:
-        answers = [{"image": str(file), "top": best} for file, best in zip(files, found, strict=True)]
-        return console.print_json({"classes": len(clf.classes_), "images": answers})
-    if csv:
+        console.print_json({"classes": len(clf.classes_), "images": found})
+    elif csv:
         lines = [
-            [str(file), rank, str(entry["label"]), f"{entry['probability']:.6f}"]
-            for file, best in zip(files, found, strict=True)
-            for rank, entry in enumerate(best, start=1)
+            [
+                answer["image"],
+                rank,
+                str(entry["label"]),
+                f"{entry['probability']:.6f}",
+                f"{entry['distance']:.6f}",
+                str(answer["unknown"]).lower(),
+            ]
+            for answer in found
+            for rank, entry in enumerate(answer["top"], start=1)
         ]
-        return console.print_csv(["image", "rank", "label", "probability"], lines)
-    columns = ["image", "class", "probability", "else"][: 3 if top == 1 else 4]
-    rows = [[escape(str(file)), *_words(best)][: len(columns)] for file, best in zip(files, found, strict=True)]
-    return console.print_table("", columns, rows)
+        console.print_csv(["image", "rank", "label", "probability", "distance", "unknown"], lines)
+    else:
+        columns = ["image", "class", "probability", "else"][: 3 if top == 1 else 4]
+        console.print_table("", columns, [_row(answer)[: len(columns)] for answer in found])
+    if explain is not None:
+        console.say(f"drawn: {pictures[0]}" + (f" and {len(pictures) - 1} more" if len(pictures) > 1 else ""))
 
 
 def enroll(
@@ -141,14 +172,25 @@ def _files(images: list[Path]) -> list[Path]:
     return [Path(file) for path in images for file in list_images(path)[0]]
 
 
-def _top(clf: GaussianPrototypeClassifier, files: list[Path], k: int) -> list[list[dict[str, Any]]]:
-    """For each image the k most probable classes, the first first."""
-    probabilities = clf.predict_proba(files)
-    labels = clf.classes_.tolist()
-    return [
-        [{"label": labels[c], "probability": float(row[c])} for c in (-row).argsort(kind="stable")[:k]]
-        for row in probabilities
-    ]
+def _check_picture(path: Path | None) -> None:
+    """Before anything is embedded."""
+    from gaussproto.classifier.explain import check_picture
+
+    if path is not None:
+        check_picture(path)
+
+
+def _answers(clf: GaussianPrototypeClassifier, files: list[Path], k: int) -> list[dict[str, Any]]:
+    """For each image the k nearest classes, the nearest first, and whether it is none of them."""
+    verdict, labels = clf.judge(files), clf.classes_.tolist()
+    answers = []
+    for file, d, p, unknown in zip(files, verdict.distances, verdict.probabilities, verdict.unknown, strict=True):
+        top = [
+            {"label": labels[c], "probability": float(p[c]), "distance": float(d[c])}
+            for c in d.argsort(kind="stable")[:k]
+        ]
+        answers.append({"image": str(file), "unknown": bool(unknown), "top": top})
+    return answers
 
 
 def _not_known(clf: GaussianPrototypeClassifier, files: list[tuple[Path, str]]) -> list[tuple[Path, str]]:
@@ -177,6 +219,15 @@ def _lightest(clf: GaussianPrototypeClassifier) -> list[tuple[Any, int, str, flo
     return rows
 
 
-def _words(best: list[dict[str, Any]]) -> list[str]:
-    others = ", ".join(f"{entry['label']!s} {entry['probability']:.3f}" for entry in best[1:])
-    return [escape(str(best[0]["label"])), f"{best[0]['probability']:.3f}", escape(others)]
+def _row(answer: dict[str, Any]) -> list[str]:
+    """The image, its class, the probability of it, and what else it might be."""
+    words = [f"{entry['label']!s} {entry['probability']:.3f}" for entry in answer["top"]]
+    if answer["unknown"]:
+        return [escape(answer["image"]), "[italic]unknown[/italic]", "", escape("nearest: " + ", ".join(words))]
+    best = answer["top"][0]
+    return [
+        escape(answer["image"]),
+        escape(str(best["label"])),
+        f"{best['probability']:.3f}",
+        escape(", ".join(words[1:])),
+    ]

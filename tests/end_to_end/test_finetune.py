@@ -34,7 +34,7 @@ def test_colour_from_grey_weights_to_answers(place, gaussproto):
     train = ["train", "finetune", "--data", "photos", "--init", "init.safetensors", *COLOUR, "--episodes", 6]
     code, _, said = gaussproto(*train, "--out", "runs/mine")
     assert code == 0, said
-    assert "episodes are of 4 classes and 5 images of each: there are no more\n" in said
+    assert "episodes adapt to the data: 4 classes and 5 images of each\n" in said
     spread = "the first convolution, of 1 channels, is spread over 3"
     size = "it knows images of 28 x 28 pixels and gets 84 x 84"
     assert f"starts from the weights init.safetensors; {spread}; {size}\n" in said
@@ -64,7 +64,7 @@ def test_colour_from_grey_weights_to_answers(place, gaussproto):
     (place / "swapped.json").write_text(json.dumps(swapped))
     code, _, said = gaussproto(*train, "--split", "swapped.json", "--out", "runs/swapped")
     assert code == 0, said
-    assert "episodes are of 2 classes and 7 images of each" in said
+    assert "episodes adapt to the data: 2 classes and 7 images of each" in said
     assert json.loads((place / "runs/swapped/split.json").read_text()) == swapped
     code, _, said = gaussproto(*train, "--split", "swapped.json", "--out", "runs/mine", "--resume")
     assert code == 2

@@ -104,7 +104,7 @@ def train(
         read_init(config)  # what is wrong with it is said before there is a folder
     run.open(config, resume)
     if smaller:
-        say(f"episodes are of {episode.way} classes and {episode.drawings} images of each: there are no more")
+        say(f"episodes adapt to the data: {episode.way} classes and {episode.drawings} images of each")
     keep_freed_memory()
 
     generator = torch.Generator().manual_seed(training.seed)

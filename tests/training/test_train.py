@@ -201,6 +201,21 @@ def _last_episode(log):
         return 0
 
 
+def test_two_processes_do_not_train_in_one_folder(characters, tmp_path):
+    config = tiny(episodes=20)
+    refused = []
+
+    def another(record):
+        with pytest.raises(InputError, match="another process is training in"):
+            train(config, characters, tmp_path / "run", resume=True)
+        refused.append(record.episode)
+
+    train(config, characters, tmp_path / "run", on_log=another)
+    assert refused == [10, 20]
+    train(config, characters, tmp_path / "alone")
+    assert same(weights(tmp_path / "run"), weights(tmp_path / "alone"))
+
+
 def test_a_log_cut_in_the_middle_of_a_line_is_mended(characters, tmp_path):
     train(tiny(), characters, tmp_path / "run")
     with (tmp_path / "run" / "log.jsonl").open("a") as file:

@@ -128,20 +128,19 @@ def find_or_fetch(part: Part, data_root: Path | None = None, progress: Progress 
 
 def decode_verified(part: Part, source: Path, size: int, progress: Progress = silent) -> LabelledImages:
     """Decode a zip or folder, ink bright; refuse what is not Omniglot."""
-    files = _read_all(part, source)
-    names = _checked_names(part, source, list(files))
+    files = published_files(part, source)
     what = f"decoding {part.name}"
 
     digest = hashlib.sha256()
-    pixels = np.empty((len(names), size, size), dtype=np.uint8)
-    for i, name in enumerate(names):  # one by one: for images this small, threads cost more than they bring
-        image = open_image(files[name], f"{source}: {name}")
+    pixels = np.empty((len(files), size, size), dtype=np.uint8)
+    for i, (name, content) in enumerate(files.items()):  # for images this small, threads cost more than they bring
+        image = open_image(content, f"{source}: {name}")
         if image.size != (SIDE, SIDE):
             raise InputError(f"{source}: {name} is {image.width} x {image.height} pixels, not {SIDE} x {SIDE}")
         digest.update(name.encode() + image.convert("1", dither=Image.Dither.NONE).tobytes())
         pixels[i] = 255 - fit(image, size)
-        if i % 500 == 499 or i + 1 == len(names):
-            progress(what, i + 1, len(names))
+        if i % 500 == 499 or i + 1 == len(files):
+            progress(what, i + 1, len(files))
     if digest.hexdigest() != part.digest:
         raise InputError(
             f"the images in {source} are not those of Omniglot (digest {digest.hexdigest()[:12]}, expected "
@@ -153,6 +152,12 @@ def decode_verified(part: Part, source: Path, size: int, progress: Progress = si
         tuple(part.characters),
         tuple(character.split("/")[0] for character in part.characters),
     )
+
+
+def published_files(part: Part, source: Path) -> dict[str, bytes]:
+    """The PNG files of a part by their names, character by character."""
+    files = _read_all(part, source)
+    return {name: files[name] for name in _checked_names(part, source, list(files))}
 
 
 def _read_all(part: Part, source: Path) -> dict[str, bytes]:

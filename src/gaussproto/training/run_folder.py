@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import platform
 import shlex
 import subprocess
@@ -78,6 +79,25 @@ class RunFolder:
         changed = _differences(there, config)
         if changed:
             raise InputError(f"{self.path} holds a run with other settings ({changed}): resume it with its own")
+
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Within, no other process can train here; it ends with the process, however that ends."""
+        if sys.platform == "win32":  # it has no such locks
+            yield
+            return
+        import fcntl
+
+        folder = os.open(self.path, os.O_RDONLY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
+        except BlockingIOError:
+            raise InputError(
+                f"another process is training in {self.path}: wait for it, or choose another --out"
+            ) from None
+        finally:
+            os.close(folder)
 
     def forget_after(self, episode: int, kept: list[tuple[float, int]]) -> None:
         """Take back what a run that was killed had written after its last checkpoint."""

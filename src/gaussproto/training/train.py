@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 import signal
-import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,6 +25,7 @@ from gaussproto.training.episode import adapted, check_enough, sample_episode
 from gaussproto.training.init import read_init, take_weights, with_digest
 from gaussproto.training.memory import keep_freed_memory
 from gaussproto.training.run_folder import RunFolder, command, commit
+from gaussproto.training.signals import stop_signals
 from gaussproto.training.step import make_optimizer, step
 
 LOG_EVERY = 10  # episodes to a line of the log
@@ -105,6 +103,19 @@ def train(
     run.open(config, resume)
     if smaller:
         say(f"episodes adapt to the data: {episode.way} classes and {episode.drawings} images of each")
+    with run.claimed():
+        return _train(config, images, run, device, on_log, say)
+
+
+def _train(
+    config: RunConfig,
+    images: LabelledImages,
+    run: RunFolder,
+    device: str,
+    on_log: Callable[[LogRecord], None],
+    say: Callable[[str], None],
+) -> RunResult:
+    training, episode = config.training, config.episode
     keep_freed_memory()
 
     generator = torch.Generator().manual_seed(training.seed)
@@ -174,27 +185,6 @@ def check_device(device: str) -> None:
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError) as error:
         raise InputError(f"there is no device {device!r} here ({str(error).splitlines()[0]}): use cpu") from None
-
-
-@contextmanager
-def stop_signals() -> Iterator[list[signal.Signals]]:
-    """A list that fills when someone asks the process to stop (SIGINT, SIGTERM); a second SIGINT stops at once."""
-    asked: list[signal.Signals] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield asked  # only the main thread may handle signals
-        return
-
-    def ask(number: int, frame: Any) -> None:
-        if asked and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        asked.append(signal.Signals(number))
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _start_or_resume(

@@ -1,0 +1,30 @@
+"""Being asked to stop: by Ctrl-C, or by the machine."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+@contextmanager
+def stop_signals() -> Iterator[list[signal.Signals]]:
+    """A list that fills when someone asks the process to stop (SIGINT, SIGTERM); a second SIGINT stops at once."""
+    asked: list[signal.Signals] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield asked  # only the main thread may handle signals
+        return
+
+    def ask(number: int, frame: Any) -> None:
+        if asked and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        asked.append(signal.Signals(number))
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

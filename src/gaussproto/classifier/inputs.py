@@ -45,7 +45,9 @@ def list_images(X: Any) -> tuple[list[Any] | np.ndarray, list[str]]:
         path = Path(X)
         files = image_files(path) if path.is_dir() else [path]
         if not files:
-            raise InputError(f"{path} has no image in it: name a folder that holds image files")
+            inner = sorted(folder.name for folder in path.iterdir() if folder.is_dir())
+            found = f", only folders such as {inner[0]!r}" if inner else ""
+            raise InputError(f"{path} has no image in it{found}: name a folder that holds image files")
         return list(files), [str(file) for file in files]
     if isinstance(X, Image.Image | bytes):
         return [X], [""]

@@ -2,7 +2,7 @@
 
 python benchmarks/classifier.py ENCODER [--vanilla OTHER]
 
-Prints one JSON object. Every class of the test set is scored once, in random groups of twenty; the files are Omniglot's
+Prints one JSON object. Every class of the test set is scored, in random groups of twenty; the files are Omniglot's
 own of 105 x 105 pixels, turned where a rotation is a class of its own.
 """
 
@@ -40,7 +40,7 @@ def main() -> None:
     test = load_data(DataConfig(data="omniglot"), given.data_root).test
     rng = np.random.default_rng(0)
     order = rng.permutation(test.way)
-    groups = [order[start : start + WAY] for start in range(0, test.way - test.way % WAY, WAY)]
+    groups = np.resize(order, (-(-test.way // WAY), WAY))  # the last is filled up with classes of the first
     drawings = np.stack([rng.permutation(DRAWINGS) for _ in range(test.way)])
 
     with tempfile.TemporaryDirectory() as folder:
@@ -81,7 +81,7 @@ def write_files(folder: Path, data_root: Path | None) -> np.ndarray:
     return np.array(paths, dtype=object).reshape(-1, DRAWINGS)
 
 
-def by_files(encoder: str, files: np.ndarray, groups: list, drawings: np.ndarray, shot: int) -> float:
+def by_files(encoder: str, files: np.ndarray, groups: np.ndarray, drawings: np.ndarray, shot: int) -> float:
     """The share of queries that get their own label."""
     right = asked = 0
     for group in groups:
@@ -111,7 +111,7 @@ def predict_seconds(encoder: str, files: np.ndarray) -> dict:
     return times
 
 
-def with_damage(encoder: str, clean: np.ndarray, bad: np.ndarray, groups: list, drawings: np.ndarray) -> dict:
+def with_damage(encoder: str, clean: np.ndarray, bad: np.ndarray, groups: np.ndarray, drawings: np.ndarray) -> dict:
     """Five examples of each class, two of them damaged in half of the groups and three in the others."""
     shares: dict[bool, list] = {True: [], False: []}
     right = asked = 0

@@ -167,7 +167,7 @@ class TrainingConfig(_Frozen):
     init: str | None = Field(
         None, description="weights to start from: bundled ones, a run folder or a .safetensors file"
     )
-    init_digest: str | None = Field(None, description="SHA-256 of the file of those weights")
+    init_digest: str | None = Field(None, description="SHA-256 of those weights")
 
     @property
     def episodes(self) -> int:

@@ -30,6 +30,8 @@ def weights_file(target: str) -> Path:
         near = difflib.get_close_matches(target, bundled_names(), n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"bundled weights are {', '.join(bundled_names()) or 'none'}"
         raise InputError(f"there is no run folder, .safetensors file or bundled weights {target!r}: {hint}")
+    if not file.is_file():
+        raise InputError(f"there is no weights file {file}")
     return file
 
 
@@ -47,10 +49,15 @@ def read_metadata(path: Path) -> tuple[RunConfig, dict[str, Any]]:
     return parse_config(json.loads(metadata["config"])), json.loads(metadata["position"])
 
 
-def file_digest(path: Path) -> str:
-    """SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def weights_digest(path: Path) -> str:
+    """SHA-256 of what a weights file computes; how sure it is may be added later and is no part of it."""
+    config, position = read_metadata(path)
+    digest = hashlib.sha256(config.network.model_dump_json().encode() + position["transform"].encode())
+    with safe_open(path, framework="numpy") as file:
+        for name in sorted(file.keys()):
+            array = file.get_tensor(name)
+            digest.update(f"{name} {array.dtype} {array.shape}".encode() + array.tobytes())
+    return digest.hexdigest()
 
 
 def starting_from(target: str, config: RunConfig) -> RunConfig:
@@ -60,5 +67,5 @@ def starting_from(target: str, config: RunConfig) -> RunConfig:
     tree = config.model_dump()
     tree["network"] = known.network.model_dump() | {"transform": position["transform"]}
     tree["data"] |= known.data.look()
-    tree["training"] |= {"init": target, "init_digest": file_digest(path)}
+    tree["training"] |= {"init": target, "init_digest": weights_digest(path)}
     return parse_config(tree)

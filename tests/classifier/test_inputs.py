@@ -102,6 +102,7 @@ def test_omniglot_files_become_the_images_of_the_protocol(omniglot_root, tmp_pat
         (7, "must be arrays, PIL images or paths"),
         ([7], "image 0 is neither"),
         (np.zeros((28, 28)), "for one image give a list"),
+        (np.zeros((48, 64, 3), dtype=np.uint8), "for one image give a list"),
         ([np.zeros((28, 28)), np.full((28, 28), np.nan)], "image 1 contains NaN"),
         (np.full((2, 28, 28), np.inf), "contains NaN or infinity"),
         ([np.full((28, 28), 255.0)], "goes from 255 to 255, but pixels of float64 go from 0 to 1"),

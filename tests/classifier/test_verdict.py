@@ -43,6 +43,14 @@ def test_an_image_that_is_far_from_every_class_is_none():
     assert clf.predict(clf.prototypes_).tolist() == clf.classes_.tolist()
 
 
+@pytest.mark.parametrize("distance", ["euclidean", "squared_euclidean", "sqrt_euclidean", "cosine"])
+def test_copies_of_an_example_are_known(distance):
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.normal(size=(2, 9)), 6, axis=0)
+    clf = GaussianPrototypeClassifier("identity", reject=0.2, distance=distance).fit(X, list("aaaaaabbbbbb"))
+    assert clf.predict(X).tolist() == list("aaaaaabbbbbb")
+
+
 def test_the_wanted_rate_is_kept_over_many_classifiers():
     rates = []
     for seed in range(60):

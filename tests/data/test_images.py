@@ -1,9 +1,11 @@
+import struct
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import Image, ImageOps
 
 from gaussproto.data.cache import cached_images
 from gaussproto.data.damage import damage, down_sample
@@ -100,6 +102,22 @@ def test_photos_stand_upright(tmp_path):
     exif[0x0112] = 3  # stored upside down
     image.save(tmp_path / "photo.jpg", exif=exif)
     assert fit(open_image(tmp_path / "photo.jpg", "it"), 20)[-1].mean() > 200
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_every_orientation_is_undone_whatever_else_the_camera_wrote(tmp_path, orientation, characters):
+    image = Image.fromarray(characters.dense[0, 0, 0].numpy()[:20])
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    image.save(tmp_path / "photo.png", exif=exif)
+    with Image.open(tmp_path / "photo.png") as stored:
+        expected = ImageOps.exif_transpose(stored)
+    assert np.array_equal(open_image(tmp_path / "photo.png", "it"), expected)
+
+    turned = struct.pack("<HHIHH", 0x0112, 3, 1, orientation, 0)
+    wrong = struct.pack("<HHI4s", 0x0128, 2, 4, b"two")  # the unit of the resolution as text; it is a number
+    image.save(tmp_path / "wrong.png", exif=b"Exif\0\0II*\0" + struct.pack("<IH", 8, 2) + turned + wrong + bytes(4))
+    assert np.array_equal(open_image(tmp_path / "wrong.png", "it"), expected)
 
 
 @pytest.mark.parametrize("content", [b"", b"hello, this is no image", b"\x89PNG\r\n\x1a\n" + b"\0" * 30])

@@ -82,6 +82,17 @@ def test_weights_are_tested_on_the_same_classes_before(place, gaussproto):
     assert "--split goes with other --data" in said
 
 
+@pytest.mark.parametrize("same", ["photos", "photos/", "./photos"])
+def test_a_run_is_tested_on_the_classes_kept_from_it_however_its_folder_is_called(place, gaussproto, same):
+    (place / "split.json").write_text('{"test": ["sign 1", "sign 4", "sign 5"]}')
+    train = ["train", "finetune", "--data", "photos", "--init", "init.safetensors", "--split", "split.json"]
+    code, _, said = gaussproto(*train, "--episodes", 1, "--out", "runs/mine")
+    assert code == 0, said
+    code, out, said = gaussproto("evaluate", "runs/mine", "--data", same, "--shots", 1, "--json")
+    assert code == 0, said
+    assert json.loads(out)["classes"] == 3
+
+
 FINETUNE = ["train", "finetune", "--init", "init.safetensors", "--out", "runs/never"]
 
 

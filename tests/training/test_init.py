@@ -7,12 +7,13 @@ import torch
 from safetensors.torch import load_file
 
 from gaussproto.errors import InputError
+from gaussproto.evaluation.calibration import Calibration, write_calibration
 from gaussproto.model.network import GaussianPrototypicalNetwork
 from gaussproto.presets import preset
 from gaussproto.training.checkpoint import load_checkpoint
 from gaussproto.training.init import take_weights
 from gaussproto.training.train import learning_rate, train
-from gaussproto.weights import file_digest
+from gaussproto.weights import weights_digest
 
 TINY = {"episodes": 12, "way": 8, "checkpoint_every": 4, "distort": 0}
 
@@ -30,7 +31,7 @@ def test_the_network_is_that_of_the_weights_unless_it_is_given(weights):
     config = preset("fast-small-radius", init=weights)
     assert config.network == known.network
     assert config.data.ink == "detect"  # as in `classify`: the weights know drawn characters
-    assert (config.training.init, config.training.init_digest) == (str(weights), file_digest(weights))
+    assert (config.training.init, config.training.init_digest) == (str(weights), weights_digest(weights))
     assert config.episode == preset("fast-small-radius").episode
     mine = preset("finetune", init=weights, covariance="none", channels=3, image_size=84, invert=True)
     assert mine.network == known.network.model_copy(update={"covariance": "none", "channels": 3})
@@ -108,10 +109,21 @@ def test_a_run_remembers_where_it_started(weights, characters, tmp_path, monkeyp
     monkeypatch.undo()
     init.unlink()
     again = preset(str(tmp_path / "parts"))
-    assert again.training.init_digest == file_digest(weights)
+    assert again.training.init_digest == weights_digest(weights)
     train(again, characters, tmp_path / "parts", resume=True)
     whole, parts = (load_file(tmp_path / name / "checkpoints" / "last.safetensors") for name in ("whole", "parts"))
     assert all(torch.equal(whole[name], parts[name]) for name in whole)
+
+
+def test_weights_that_learn_how_sure_they_are_stay_themselves(weights, characters, tmp_path):
+    path = tmp_path / "init.safetensors"
+    path.write_bytes(weights.read_bytes())
+    before = preset("finetune", init=str(path))
+    write_calibration(path, Calibration(temperature=2, limits=tuple(range(9, 0, -1)), classes=9, held_out=False))
+    assert preset("finetune", init=str(path)) == before
+    path.unlink()
+    with pytest.raises(InputError, match="there is no weights file"):
+        train(before, characters, tmp_path / "run")
 
 
 def test_other_weights_are_another_run(weights, characters, tmp_path):

@@ -206,7 +206,7 @@ def test_two_processes_do_not_train_in_one_folder(characters, tmp_path):
     refused = []
 
     def another(record):
-        with pytest.raises(InputError, match="another process is training in"):
+        with pytest.raises(InputError, match="another process is at work in"):
             train(config, characters, tmp_path / "run", resume=True)
         refused.append(record.episode)
 

@@ -26,6 +26,8 @@ def report_tables(report: Report) -> list[Table]:
 def machine_words(report: Report) -> str:
     """One line about the machine."""
     machine = report.machine
+    if not machine:
+        return "no machine: everything was left out"
     rate = f", matrix product {2 * report.gemm / 1e9:,.0f} GFLOP/s" if report.gemm else ""
     return (
         f"{machine['processor']}, {machine['threads']} threads, {machine['system']}, Python {machine['python']}, "

@@ -34,7 +34,7 @@ def explain(clf: GaussianPrototypeClassifier, X: Any, path: Path, top: int) -> l
     if clf.embedder_.takes_vectors:
         raise InputError("vectors cannot be drawn: `explain` is for a classifier of images")
     images, names = list_images(X)
-    verdict, pixels = clf.judge(X), _pixels(clf, images)
+    verdict, pixels = clf.judge(images), _pixels(clf, images)
     labels = clf.classes_.tolist()
     examples: dict[int, list[Example]] = {}
     paths = _paths(path, names)

@@ -84,7 +84,7 @@ def load(path: Path | str, encoder: Any = None, engine: Engine | None = None) ->
         embedder,
         ink=settings.ink_used,
         image_size=settings.image_size_used,
-        calibration=settings.calibration or embedder.calibration,
+        calibration=embedder.calibration or settings.calibration,
     )
     clf.restore(embedder, gallery.embeddings, gallery.example_precisions, labels, gallery.names)
     if settings.features is not None:

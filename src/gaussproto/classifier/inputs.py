@@ -53,7 +53,7 @@ def list_images(X: Any) -> tuple[list[Any] | np.ndarray, list[str]]:
         return [X], [""]
     X = _from_tensor(X)
     if isinstance(X, np.ndarray) and X.dtype.kind not in "OUS":
-        if X.ndim not in (3, 4):
+        if X.ndim not in (3, 4) or (X.ndim == 3 and X.shape[-1] in CHANNELS[1:]):
             raise InputError(
                 f"an array of images is (N, H, W), (N, H, W, channels) or (N, channels, H, W) (found the shape "
                 f"{X.shape}): for one image give a list with it"

@@ -9,6 +9,7 @@ import numpy as np
 
 from gaussproto.errors import InputError
 from gaussproto.evaluation.calibration import (
+    POWER,
     RATES,
     Calibration,
     far_limit,
@@ -19,6 +20,9 @@ from gaussproto.evaluation.calibration import (
 
 if TYPE_CHECKING:
     from gaussproto.classifier.estimator import GaussianPrototypeClassifier
+
+
+ROUNDING = 1e-6  # a Euclidean distance that is nothing beside another
 
 
 class Verdict(NamedTuple):
@@ -53,7 +57,11 @@ def judge(clf: GaussianPrototypeClassifier, d: np.ndarray) -> Verdict:
         width = spread(mean_shot, distance, in_distance)
         temperature = 1.0 if calibration is None else calibration.temperature * width
     limits = None if clf.reject is None else _limits(clf, calibration, float(clf.reject))
-    unknown = np.zeros(len(d), dtype=bool) if limits is None else np.all(d > limits, axis=1)
+    unknown = np.zeros(len(d), dtype=bool)
+    if limits is not None:
+        # Examples that are copies of each other are no more than this apart, which is rounding.
+        nothing = ROUNDING ** POWER[distance] * d.max(axis=1, keepdims=True)
+        unknown = np.all(d > limits + nothing, axis=1)
     return Verdict(d, probabilities(d, float(temperature)), unknown, limits)
 
 

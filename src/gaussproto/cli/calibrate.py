@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -37,24 +38,24 @@ def calibrate(
 
     check_sureness(None, rate)
     (path,) = find_weights(target)
-    with console.progress_bars() as bars:
+    run = RunFolder(Path(target))
+    with console.progress_bars() as bars, run.claimed() if run.config.exists() else nullcontext():
         calibration, found = calibrate_weights(path, data_root, rate, seed, bars)
-    bundled = path.parent == HERE
-    if not bundled:
-        write_calibration(path, calibration)
+        bundled = path.parent == HERE
+        if not bundled:
+            write_calibration(path, calibration)
     content = {"target": target, "seed": seed, "calibration": calibration.model_dump()}
     content |= {"measured": [asdict(sureness) for sureness in found]}
-    run = RunFolder(Path(target))
     if run.config.exists():
         run.write_metrics(calibration=content)
     if json:
         return console.print_json(content)
-    _print(target, calibration, found)
+    _print(target, calibration, found, rate)
     where = "bundled weights are left as they are" if bundled else f"written to {path}"
     return console.say(where)
 
 
-def _print(target: str, calibration: Calibration, found: list[Sureness]) -> None:
+def _print(target: str, calibration: Calibration, found: list[Sureness], rate: float) -> None:
     rows = [
         [f"{one.way}-way {one.shot}-shot"]
         + [f"{100 * share:.2f}" for share in (one.accuracy, one.ece_before, one.ece_after, one.auroc)]
@@ -64,9 +65,11 @@ def _print(target: str, calibration: Calibration, found: list[Sureness]) -> None
     columns = ["%", "accuracy", "error at T = 1", "calibrated", "AUROC", "known rejected", "unknown rejected"]
     seen = "held out of training" if calibration.held_out else "that it was trained on"
     title = f"{target}: temperature {calibration.temperature:.3f} x spread, from {calibration.classes:,} classes {seen}"
+    if not found:
+        return console.say(f"{title}; there are too few test classes to show what that is worth")
     console.print_table(title, columns, rows, right=1)
-    console.say(
+    return console.say(
         "on test classes: the expected calibration error (15 bins); the share of pairs in which an unknown image is "
         "farther from the nearest class than a known one; the share called unknown when "
-        f"{100 * found[0].rate:g} % of the known may be"
+        f"{100 * rate:g} % of the known may be"
     )

@@ -10,7 +10,7 @@ import typer
 
 from gaussproto.cli import console
 from gaussproto.cli.options import DataRoot, Json, complete_data, parse_numbers, train_signature
-from gaussproto.config import DataConfig, Norm, RunConfig
+from gaussproto.config import DRAWN, DataConfig, Norm, RunConfig
 from gaussproto.errors import InputError
 from gaussproto.presets import PRESETS, preset
 
@@ -117,12 +117,16 @@ def evaluate(
 
 def _data_for(config: RunConfig, data: str | None, split: Path | None) -> DataConfig:
     """The data that a run was trained on, or other data that is made to look the same to it."""
-    if data is None or data == config.data.data:
+    if data is None or _place(data) == _place(config.data.data):
         if split:
             raise InputError("a run is tested on the classes that were kept from it: --split goes with other --data")
         return config.data
     other = {"data": data, "split": split and str(split), "holdout": 0} | config.data.look()
     return config.override(**other).data
+
+
+def _place(data: str) -> str | Path:
+    return data if data in DRAWN else Path(data).resolve()
 
 
 def show_training(bars: console.Bars, what: str, total: int, records: list[LogRecord], record: LogRecord) -> None:

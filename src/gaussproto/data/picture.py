@@ -6,18 +6,27 @@ from io import BytesIO
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import ExifTags, Image, UnidentifiedImageError
 
 from gaussproto.errors import InputError
 
 ENDINGS = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".pgm", ".ppm", ".pbm"}
 LARGEST_SIDE = 20_000  # pixels
+TURNS = {  # what undoes each orientation of the EXIF standard
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
 
 
 def class_files(root: Path) -> dict[str, list[Path]]:
     """The image files of each class of `root/CLASS/IMAGE`, in the order of their names."""
     if not root.is_dir():
-        raise InputError(f"there is no folder {root}: name omniglot, strokes, or a folder of CLASS/IMAGE files")
+        raise InputError(f"there is no folder {root}: name one of CLASS/IMAGE files")
     files = {
         path.name: image_files(path)
         for path in sorted(root.iterdir())
@@ -62,13 +71,19 @@ def check_sides(size: tuple[int, int], name: str) -> None:
 
 def plain(image: Image.Image) -> Image.Image:
     """An image upright as its camera says, of 8 bits to a pixel, transparency on white."""
-    image = ImageOps.exif_transpose(image)
+    image = _upright(image)
     if image.mode.startswith("I;16"):
         return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
     if image.has_transparency_data:
         image = image.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
     return image
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    """Turned as its camera says. Cameras write other things wrong, so nothing else of what they say is read."""
+    turn = TURNS.get(image.getexif().get(ExifTags.Base.Orientation, 1))
+    return image if turn is None else image.transpose(turn)
 
 
 def fit(image: Image.Image, size: int, channels: int = 1) -> np.ndarray:

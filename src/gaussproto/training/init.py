@@ -12,7 +12,7 @@ from gaussproto.errors import InputError
 from gaussproto.model.encoder import FILTERS
 from gaussproto.model.network import GaussianPrototypicalNetwork
 from gaussproto.training.checkpoint import Checkpoint, load_checkpoint
-from gaussproto.weights import file_digest, weights_file
+from gaussproto.weights import weights_digest, weights_file
 
 
 def with_digest(config: RunConfig) -> RunConfig:
@@ -20,7 +20,7 @@ def with_digest(config: RunConfig) -> RunConfig:
     training = config.training
     if training.init is None or training.init_digest:
         return config
-    digest = file_digest(weights_file(training.init))
+    digest = weights_digest(weights_file(training.init))
     return config.model_copy(update={"training": training.model_copy(update={"init_digest": digest})})
 
 
@@ -29,7 +29,7 @@ def read_init(config: RunConfig) -> Checkpoint:
     init = config.training.init
     assert init is not None
     path = weights_file(init)
-    if file_digest(path) != config.training.init_digest:
+    if weights_digest(path) != config.training.init_digest:
         raise InputError(
             f"the weights {init} have changed since this run was begun: bring the old ones back, or begin another run "
             "with --init"

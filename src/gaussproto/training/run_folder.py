@@ -82,7 +82,7 @@ class RunFolder:
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
-        """Within, no other process can train here; it ends with the process, however that ends."""
+        """Within, no other process can train or calibrate here; it ends with the process, however that ends."""
         if sys.platform == "win32":  # it has no such locks
             yield
             return
@@ -90,12 +90,13 @@ class RunFolder:
 
         folder = os.open(self.path, os.O_RDONLY)
         try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise InputError(
+                    f"another process is at work in {self.path}: wait for it, or choose another --out"
+                ) from None
             yield
-        except BlockingIOError:
-            raise InputError(
-                f"another process is training in {self.path}: wait for it, or choose another --out"
-            ) from None
         finally:
             os.close(folder)
 

@@ -105,8 +105,8 @@ the higher precision in {100 * study.clean_is_higher:.1f} % of pairs.
 {training["episodes"]:,} episodes of {episode.way} classes and {episode.drawings} images of each, from the 30 background
 alphabets of Omniglot with rotations as classes; {episode.shot} to {episode.max_shot or episode.shot} supports, drawn anew for each of
 {episode.splits} splits of an episode; damage: {damage or "none"}; distortions of strength {config.training.distort:g}; Adam, cosine from
-{config.training.learning_rate:g}; seed {training["seed"]}. {training["seconds"] / 60:.0f} minutes on {metrics["machine"]["threads"]} threads of an
-{metrics["machine"]["processor"]}. The test alphabets chose nothing: the recipe was chosen on training alphabets held out.
+{config.training.learning_rate:g}; seed {training["seed"]}. {training["seconds"] / 60:.0f} minutes on {metrics["machine"]["threads"]} thread(s) of an
+{metrics["machine"]["processor"]}. The test alphabets chose nothing.
 Half precision costs at most {100 * lost:.3f} points of accuracy.
 
 ## Limits

@@ -1,5 +1,3 @@
-import hashlib
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -7,11 +5,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from gaussproto import pretrained
 from gaussproto.cli import main
 from gaussproto.data.images import LabelledImages
 from gaussproto.data.strokes import strokes
-from gaussproto.evaluation.calibration import Calibration, write_calibration
 from gaussproto.presets import preset
 from gaussproto.training.train import train
 
@@ -47,21 +43,6 @@ def weights(characters: LabelledImages, tmp_path_factory: pytest.TempPathFactory
     config = preset("demo", **settings, episodes=80, learning_rate=0.01, checkpoint_every=80, damage="7:0.2")
     run = train(config, characters, tmp_path_factory.mktemp("run") / "tiny")
     return run.folder / "checkpoints" / "last.safetensors"
-
-
-@pytest.fixture
-def omniglot_small(weights: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The name `omniglot-small` leads to weights: the bundled ones or, where they are not, small ones of strokes."""
-    if "omniglot-small" not in pretrained.bundled_names():
-        place = tmp_path_factory.mktemp("pretrained")
-        file = place / "omniglot-small.safetensors"
-        file.write_bytes(weights.read_bytes())
-        limits = tuple(float(limit) for limit in range(90, 0, -10))
-        write_calibration(file, Calibration(temperature=0.8, limits=limits, classes=100, held_out=False))
-        (place / "digests.json").write_text(
-            json.dumps({"omniglot-small": hashlib.sha256(file.read_bytes()).hexdigest()})
-        )
-        monkeypatch.setattr(pretrained, "HERE", place)
 
 
 @pytest.fixture

@@ -78,7 +78,6 @@ def test_the_page_about_export(tmp_path, monkeypatch, characters, weights):
     assert namespace["clf"].classes_.tolist() == ["a", "b"]
 
 
-@pytest.mark.usefixtures("omniglot_small")
 def test_the_classifiers_page(tmp_path, monkeypatch, characters, capsys):
     monkeypatch.chdir(tmp_path)
     files = [f"my_images/{name}/{i}.png" for name in ("ant", "bee", "cat") for i in range(4)]
@@ -95,7 +94,6 @@ def test_the_classifiers_page(tmp_path, monkeypatch, characters, capsys):
     assert Path("why.png").exists()
 
 
-@pytest.mark.usefixtures("omniglot_small")
 def test_the_tutorial(tmp_path, monkeypatch, gaussproto):
     """Every block and every command of the page, in its order, in one folder."""
     monkeypatch.chdir(tmp_path)

@@ -1,0 +1,56 @@
+"""The weights that come with the package are what their cards say."""
+
+import re
+import shutil
+
+import pytest
+
+from gaussproto import load_data, load_network, pretrained
+from gaussproto.config import DataConfig
+from gaussproto.errors import InputError
+from gaussproto.evaluation.calibration import read_calibration
+from gaussproto.evaluation.protocol import evaluate
+
+NAMES = pretrained.bundled_names()
+LARGEST = 8 * 2**20  # bytes
+
+
+def test_the_default_of_the_classifier_is_there():
+    assert "omniglot-small" in NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_they_are_small_weigh_the_supports_and_know_how_sure_they_are(name):
+    path = pretrained.bundled(name)
+    assert path.stat().st_size <= LARGEST
+    network = load_network(name)
+    assert (network.config.covariance, network.config.weighting) == ("radius", "prototype")
+    assert read_calibration(path) is not None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_accuracy_is_that_of_the_card(name, omniglot_root):
+    card = (pretrained.HERE / f"{name}.md").read_text()
+    rows = re.findall(r"^\| (\d+) \| ([\d.]+) ± [\d.]+ \| ([\d.]+) ± [\d.]+ \|$", card, re.MULTILINE)
+    shots = [int(shot) for shot, _, _ in rows]
+    assert {1, 5} <= set(shots)
+    test = load_data(DataConfig(data="omniglot"), omniglot_root).test
+    found = evaluate(load_network(name), test, shots=shots)
+    for shot, five_way, twenty_way in rows:
+        for way, said in ((5, five_way), (20, twenty_way)):
+            assert 100 * found.score(way, int(shot)).accuracy == pytest.approx(float(said), abs=0.02)
+
+
+def test_changed_or_missing_files_are_refused(tmp_path, monkeypatch):
+    shutil.copytree(pretrained.HERE, tmp_path / "pretrained")
+    monkeypatch.setattr(pretrained, "HERE", tmp_path / "pretrained")
+    path = pretrained.bundled("omniglot-small")
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="are not those that gaussproto came with: install it again"):
+        load_network("omniglot-small")
+    path.unlink()
+    with pytest.raises(InputError, match="are missing"):
+        load_network("omniglot-small")
+    assert pretrained.bundled("another") is None

@@ -160,7 +160,7 @@ def test_stop_and_resume_by_command(place):
         (["evaluate", "nothing.safetensors"], "there is no weights file"),
         (["evaluate", "runs/tiny", "--shots", "few"], "--shots takes numbers such as 1,5 or 1-19"),
         (["evaluate", "runs/tiny", "--shots", "5-1"], "--shots takes numbers such as 1,5 or 1-19"),
-        (["evaluate", "x.safetensors", "--checkpoints", "top"], "goes with a run folder"),
+        (["evaluate", "omniglot-small", "--checkpoints", "top"], "goes with a run folder"),
         (["evaluate", "runs/tiny", "--shots", "25"], "must go from 1 to 19"),
         (["evaluate", "runs/tiny", "--ways", "1"], "way must be from 2"),
         (["report", "nothing"], "there is no run folder nothing"),

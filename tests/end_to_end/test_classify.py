@@ -8,7 +8,6 @@ import pytest
 from PIL import Image
 
 from gaussproto import GaussianPrototypeClassifier, load
-from gaussproto.cli import main
 from tests.end_to_end.test_cli import run
 
 
@@ -101,7 +100,7 @@ def test_a_gallery_grows_without_training(place):
         (["enroll", "other.gallery", "support", "--encoder", "identity"], "was made with other weights"),
     ],
 )
-def test_a_mistake_is_one_line_and_code_2(place, arguments, sentence, monkeypatch, capsys):
+def test_a_mistake_is_one_line_and_code_2(place, arguments, sentence, monkeypatch, gaussproto):
     (place / "text.png").write_text("I am text")
     if not (place / "one").exists():
         (place / "one").mkdir()
@@ -110,14 +109,10 @@ def test_a_mistake_is_one_line_and_code_2(place, arguments, sentence, monkeypatc
         clf.fit(place / "support").save(place / "other.gallery")
     before = (place / "other.gallery").read_bytes()
     monkeypatch.chdir(place)
-    monkeypatch.setattr("sys.argv", ["gaussproto", *arguments])
-    monkeypatch.setattr("gaussproto.cli.console.show_warnings", lambda: None)
-    with pytest.raises(SystemExit) as left:  # in this process: it is asked often
-        main()
-    said = capsys.readouterr()
-    assert left.value.code == 2
-    assert sentence in said.err
-    assert said.err.count("\n") == 1
-    assert said.out == ""
+    code, out, said = gaussproto(*arguments)
+    assert code == 2
+    assert sentence in said
+    assert said.count("\n") == 1
+    assert out == ""
     assert not (place / "new.gallery").exists()
     assert (place / "other.gallery").read_bytes() == before

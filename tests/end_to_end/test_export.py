@@ -6,7 +6,6 @@ import sys
 
 import pytest
 
-from gaussproto.cli import main
 from tests.end_to_end.test_classify import ENCODER, place  # noqa: F401 (a fixture)
 from tests.end_to_end.test_cli import run
 
@@ -83,15 +82,11 @@ def test_as_json(exported):
         (["classify", "--engine", "tf", "--support", "support", "asked"], "--engine"),
     ],
 )
-def test_a_mistake_is_one_line_and_code_2(exported, arguments, sentence, monkeypatch, capsys):
+def test_a_mistake_is_one_line_and_code_2(exported, arguments, sentence, monkeypatch, gaussproto):
     monkeypatch.chdir(exported)
-    monkeypatch.setattr("sys.argv", ["gaussproto", *arguments])
-    monkeypatch.setattr("gaussproto.cli.console.show_warnings", lambda: None)
-    with pytest.raises(SystemExit) as left:
-        main()
-    said = capsys.readouterr()
-    assert left.value.code == 2
-    assert sentence in said.err
-    assert said.err.count("\n") == 1
-    assert said.out == ""
+    code, out, said = gaussproto(*arguments)
+    assert code == 2
+    assert sentence in said
+    assert said.count("\n") == 1
+    assert out == ""
     assert not list(exported.glob("new.*"))

@@ -55,26 +55,3 @@ def class_prototypes(
     sx = total((s @ x[..., None]).squeeze(-1), -2)
     p = torch.cholesky_solve(sx[..., None], torch.linalg.cholesky(s_class)).squeeze(-1)
     return p, s_class
-
-
-def support_shares(s: Tensor | None, s_class: Tensor | None, labels: Tensor) -> Tensor:
-    r"""The share that each support has in its prototype, (N,); those of a class add up to 1.
-
-    .. math:: w_i = \frac{1}{D} \operatorname{tr}(S_c^{-1} S_i)
-
-    which is s_i / s_c for a radius, its mean over the directions for a diagonal, and 1 / K without a precision.
-
-    Args:
-        s: precisions (N, E) or (N, D, D), or None.
-        s_class: class precisions, as `class_prototypes` gives them.
-        labels: (N,) the class of each support.
-
-    >>> support_shares(torch.tensor([[3.0], [1.0]]), torch.tensor([[4.0]]), torch.tensor([0, 0]))
-    tensor([0.7500, 0.2500])
-    """
-    if s is None or s_class is None:
-        return 1 / torch.bincount(labels)[labels].double()
-    if s.dim() == 2:
-        return (s / s_class[labels]).mean(dim=1)
-    weights: Tensor = torch.linalg.solve(s_class[labels], s)
-    return weights.diagonal(dim1=-2, dim2=-1).mean(dim=1)

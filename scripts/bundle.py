@@ -1,6 +1,9 @@
 """Make a run's last weights a part of the package: half precision where that costs nothing, a card, a digest.
 
-python scripts/bundle.py runs/NAME omniglot-small
+python scripts/bundle.py runs/NAME omniglot-small --twin runs/TWIN
+
+The twin was trained by the same recipe with some alphabets held out (--holdout): how far an image is from its own class can
+be learned there, and not on classes that a network was trained on.
 """
 
 import argparse
@@ -15,7 +18,7 @@ from gaussproto.data.load import load_data
 from gaussproto.evaluation.calibration import write_calibration
 from gaussproto.evaluation.protocol import evaluate
 from gaussproto.evaluation.robustness import damage_study
-from gaussproto.evaluation.sureness import calibrate_weights
+from gaussproto.evaluation.sureness import calibrate_weights, measure
 from gaussproto.files import read_json, write_json, write_then_rename
 from gaussproto.pretrained import HERE
 from gaussproto.training.checkpoint import Checkpoint, Position, load_checkpoint
@@ -30,9 +33,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("run", type=Path)
     parser.add_argument("name")
+    parser.add_argument("--twin", type=Path, required=True)
     given = parser.parse_args()
-    run = RunFolder(given.run)
+    run, twin = RunFolder(given.run), RunFolder(given.twin)
     whole = load_checkpoint(run.last)
+    check_twin(whole, load_checkpoint(twin.last))
     images = load_data(whole.config.data).test
     exact = evaluate(whole.network(), images, shots=SHOTS)
 
@@ -47,7 +52,8 @@ def main() -> None:
     if path.stat().st_size > LARGEST:
         raise SystemExit(f"{path} has {path.stat().st_size:,} bytes, more than {LARGEST:,}")
     study = damage_study(load_checkpoint(path).network(), images)
-    calibration, sureness = calibrate_weights(path)
+    calibration, _ = calibrate_weights(twin.last)
+    sureness = measure(load_checkpoint(path).network().eval(), images, calibration)
     write_calibration(path, calibration)
     text = card(given.name, whole, read_json(run.metrics), scores, study, path.stat().st_size, max(lost, 0.0))
     text = text.replace("## Training", f"{sure(calibration, sureness)}\n## Training", 1)
@@ -56,6 +62,18 @@ def main() -> None:
     digests[given.name] = hashlib.sha256(path.read_bytes()).hexdigest()
     write_json(HERE / "digests.json", dict(sorted(digests.items())))
     print(text)
+
+
+def check_twin(checkpoint: Checkpoint, twin: Checkpoint) -> None:
+    """Stop if the two were not trained by one recipe, or the twin saw all alphabets."""
+    mine, other = (
+        one.config.model_dump(include={"network", "episode"})
+        | one.config.training.model_dump(exclude={"init", "init_digest", "snapshots"})
+        for one in (checkpoint, twin)
+    )
+    differ = [name for name in mine if mine[name] != other[name]]
+    if differ or not twin.config.data.holdout:
+        raise SystemExit(f"{twin.path} is no twin: " + (f"other {', '.join(differ)}" if differ else "no --holdout"))
 
 
 def save(checkpoint: Checkpoint, name: str, path: Path, dtype: torch.dtype) -> None:
@@ -124,10 +142,10 @@ def sure(calibration, sureness) -> str:
         f"| {100 * one.false_alarms:.1f} | {100 * one.caught:.1f} |"
         for one in sureness
     )
-    of = "held out of training" if calibration.held_out else "of the training set"
     return f"""## How sure it is
-Temperature {calibration.temperature:.3f} times the spread, fitted on {calibration.classes:,} classes {of}. On the test alphabets: expected
-calibration error (15 bins) at temperature 1 and calibrated; AUROC of the smallest distance, known against unknown classes;
+Temperature {calibration.temperature:.3f} times the spread, and the limits of distance, were fitted on {calibration.classes:,} classes of alphabets of the
+training set, with a network trained by the same recipe without those alphabets. On the test alphabets: expected calibration
+error (15 bins) at temperature 1 and calibrated; AUROC of the smallest distance, known against unknown classes;
 images called unknown, in %, when {100 * sureness[0].rate:g} % of those of known classes may be.
 
 | | error at 1 | calibrated | AUROC | known rejected | unknown rejected |

@@ -104,6 +104,11 @@ class NetworkConfig(_Frozen):
     weighting: Weighting = Field("prototype_and_distance", description="where the precision acts; the paper: both")
     distance: Distance = Field("euclidean", description="what the softmax is taken over; the paper: euclidean")
 
+    @property
+    def in_distance(self) -> bool:
+        """Whether the precision of a class, beside weighing its supports, is the metric around its prototype."""
+        return self.covariance != "none" and self.weighting == "prototype_and_distance"
+
 
 class EpisodeConfig(_Frozen):
     """One training episode: way classes, shot supports and query queries of each."""

@@ -88,7 +88,7 @@ def calibrate(
     answers, own = [], []
     for way, shot in product(ways, shots):
         d, truth, _, _ = _join(_episodes(network, x, s, images, way, shot, seed))
-        d = d / spread(shot, network.config.distance, _in_distance(network))
+        d = d / spread(shot, network.config.distance, network.config.in_distance)
         answers.append((d, truth))
         own.append(d[np.arange(len(d)), truth])
     limits = np.quantile(np.concatenate(own), 1 - np.array(RATES))
@@ -124,7 +124,7 @@ def measure(
     x, s = _embed(network, images, progress)
     found = []
     for way, shot in product(ways, shots):
-        width = spread(shot, network.config.distance, _in_distance(network))
+        width = spread(shot, network.config.distance, network.config.in_distance)
         episodes = list(_episodes(network, x, s, images, way, shot, seed))
         known, truth, unknown, _ = _join(episodes)
         limits = [width * far_limit(episode.own, rate, calibration) for episode in episodes]
@@ -209,10 +209,6 @@ def _embed(
     return x.cpu().double(), None if s is None else s.cpu().double()
 
 
-def _in_distance(network: GaussianPrototypicalNetwork) -> bool:
-    return network.config.covariance != "none" and network.config.weighting == "prototype_and_distance"
-
-
 def _episodes(
     network: GaussianPrototypicalNetwork,
     x: Tensor,
@@ -225,7 +221,7 @@ def _episodes(
     """Random episodes of embedded images: `way` classes that are known, as many others (or as there are) unknown."""
     generator = torch.Generator().manual_seed(seed)
     drawings = int(images.counts.min())
-    in_distance, distance = _in_distance(network), network.config.distance
+    in_distance, distance = network.config.in_distance, network.config.distance
     labels = np.repeat(np.arange(way), shot)
     for _ in range(math.ceil(QUERIES / (way * (drawings - shot)))):
         classes = torch.randperm(images.way, generator=generator)[: 2 * way]

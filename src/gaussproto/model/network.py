@@ -60,7 +60,7 @@ class GaussianPrototypicalNetwork(nn.Module):
     def prototypes(self, x: Tensor, s: Tensor | None, labels: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         """Supports (C, K, D), (C, K, E) -> prototypes p (C, D) and the metric around each, s_class (C, E) or None."""
         p, s_class = class_prototypes(x, s, labels)
-        return p, (s_class if self.config.weighting == "prototype_and_distance" else None)
+        return p, (s_class if self.config.in_distance else None)
 
     def distances(self, x: Tensor, p: Tensor, s_class: Tensor | None) -> Tensor:
         """Queries (N, D) -> d (N, C)."""

@@ -105,7 +105,7 @@ def view_episode(
     s = None if s is None else s.cpu().unflatten(0, drawn.shape[:2])
     s_shot = None if s is None else s[:, :shot]
     p, s_class = class_prototypes(x[:, :shot], s_shot)
-    metric = s_class if network.config.weighting == "prototype_and_distance" else None
+    metric = s_class if network.config.in_distance else None
     with torch.no_grad():
         d = network.distances(x[:, shot:].flatten(0, 1), p, metric).unflatten(0, (len(classes), -1))
     return EpisodeView(

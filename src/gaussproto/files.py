@@ -1,15 +1,19 @@
-"""Files that are whole or not there."""
+"""Files that are whole or not there, and can be told from others."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gaussproto.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 UMASK = os.umask(0)  # it can only be asked for by setting it
 os.umask(UMASK)
@@ -52,3 +56,11 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text())
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise InputError(f"{path} is not a readable JSON file ({error})") from None
+
+
+def digest_of_arrays(said: str, arrays: Mapping[str, np.ndarray]) -> str:
+    """SHA-256 of a text and of arrays by their names, types, shapes and content."""
+    digest = hashlib.sha256(said.encode())
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype} {array.shape}".encode() + array.tobytes())
+    return digest.hexdigest()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from safetensors import SafetensorError, safe_open
 
 from gaussproto.config import RunConfig, parse_config
 from gaussproto.errors import InputError
+from gaussproto.files import digest_of_arrays
 from gaussproto.pretrained import bundled, bundled_names
 
 
@@ -51,13 +51,10 @@ def read_metadata(path: Path) -> tuple[RunConfig, dict[str, Any]]:
 
 def weights_digest(path: Path) -> str:
     """SHA-256 of what a weights file computes; how sure it is may be added later and is no part of it."""
+    from safetensors.numpy import load_file
+
     config, position = read_metadata(path)
-    digest = hashlib.sha256(config.network.model_dump_json().encode() + position["transform"].encode())
-    with safe_open(path, framework="numpy") as file:
-        for name in sorted(file.keys()):
-            array = file.get_tensor(name)
-            digest.update(f"{name} {array.dtype} {array.shape}".encode() + array.tobytes())
-    return digest.hexdigest()
+    return digest_of_arrays(config.network.model_dump_json() + position["transform"], load_file(path))
 
 
 def starting_from(target: str, config: RunConfig) -> RunConfig:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 from gaussproto.config import DataConfig, Distance, NetworkConfig, Weighting
 from gaussproto.data.ink import Ink
 from gaussproto.evaluation.calibration import Calibration
+from gaussproto.files import digest_of_arrays
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,10 +65,7 @@ def _ink_of(data: DataConfig | None, channels: int) -> Ink:
 
 def digest_of(config: NetworkConfig, arrays: Mapping[str, np.ndarray]) -> str:
     """SHA-256 of what the network computes: its settings and weights, not the file they are in."""
-    digest = hashlib.sha256(config.model_dump_json(exclude_defaults=True).encode())
-    for name, array in sorted(arrays.items()):
-        digest.update(f"{name} {array.dtype} {array.shape}".encode() + array.tobytes())
-    return digest.hexdigest()
+    return digest_of_arrays(config.model_dump_json(exclude_defaults=True), arrays)
 
 
 def arrays_of(network: Any) -> dict[str, np.ndarray]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from gaussproto.config import Distance
 from gaussproto.data.ink import Ink
 from gaussproto.errors import InputError
 from gaussproto.evaluation.calibration import Calibration
-from gaussproto.files import write_then_rename
+from gaussproto.files import digest_of_arrays, write_then_rename
 
 METADATA = "gaussproto-gallery"
 CHECKSUM = "sha256"
@@ -74,7 +73,7 @@ def write_gallery(gallery: Gallery, path: Path) -> None:
     tensors = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
     with write_then_rename(path) as temporary:
         settings = gallery.settings.model_dump_json()
-        save_file(tensors, temporary, metadata={METADATA: settings, CHECKSUM: _checksum(settings, tensors)})
+        save_file(tensors, temporary, metadata={METADATA: settings, CHECKSUM: digest_of_arrays(settings, tensors)})
 
 
 def read_gallery(path: Path) -> Gallery:
@@ -95,7 +94,7 @@ def read_gallery(path: Path) -> Gallery:
             raise InputError(
                 f"{path} is a gallery of version {version}, and this gaussproto reads {VERSION}: install a newer one"
             )
-        if checksum != _checksum(metadata, tensors):
+        if checksum != digest_of_arrays(metadata, tensors):
             raise InputError(f"{path} is spoiled: what it holds is not what was written; make it again")
         gallery = Gallery(
             Settings.model_validate_json(metadata),
@@ -111,13 +110,6 @@ def read_gallery(path: Path) -> Gallery:
         raise InputError(f"{path} is a gallery with a part missing or broken ({error}): make it again") from error
     _check(gallery, path)
     return gallery
-
-
-def _checksum(settings: str, tensors: dict[str, np.ndarray]) -> str:
-    digest = hashlib.sha256(settings.encode())
-    for name, array in sorted(tensors.items()):
-        digest.update(f"{name} {array.dtype} {array.shape}".encode() + array.tobytes())
-    return digest.hexdigest()
 
 
 def _check(gallery: Gallery, path: Path) -> None:

@@ -9,11 +9,14 @@ import shutil
 from pathlib import Path
 
 from gaussproto.config import read_config
+from gaussproto.report.figures import write_figure
 from gaussproto.reproduce.tables import hardware, read_runs, tables
+from gaussproto.training.run_folder import RunFolder
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS, PAGE = ROOT / "results", ROOT / "docs" / "reproduction.md"
 FILES = ("config.json", "metrics.json", "log.jsonl")
+LOSS, LEARNED, PRECISIONS = 6, 7, 9  # of the paper's figures those of one run that show none of Omniglot's drawings
 
 
 def filled(page: str, results: Path = RESULTS) -> str:
@@ -30,6 +33,15 @@ def filled(page: str, results: Path = RESULTS) -> str:
     return re.sub(r"<!-- ([\w ]+) -->\n.*?<!-- end -->", fill, page, flags=re.DOTALL)
 
 
+def draw(run: Path, folder: Path) -> None:
+    """The figures of one run; the same as bitmaps would only be larger."""
+    gaussian = read_config(run / "config.json").network.covariance != "none"
+    for number in (LOSS, LEARNED, *([PRECISIONS] if gaussian else [])):
+        for path in write_figure(number, {"network": RunFolder(run)}, folder):
+            if path.suffix != ".svg":
+                path.unlink()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("runs", type=Path, nargs="*")
@@ -38,6 +50,7 @@ def main() -> None:
         folder.mkdir(exist_ok=True)
         for name in FILES:
             shutil.copyfile(run / name, folder / name)
+        draw(run, folder)
     PAGE.write_text(filled(PAGE.read_text()))
 
 

@@ -36,7 +36,9 @@ def main() -> None:
     report = read_report(read_json(asked.results))
     page = asked.docs / "performance.md"
     page.write_text(filled(page.read_text(), report))
-    save_figure(draw(report), asked.docs / "images", "performance", "gaussproto bench")
+    for path in save_figure(draw(report), asked.docs / "images", "performance", "gaussproto bench"):
+        if path.suffix != ".svg":
+            path.unlink()  # the page shows the other
 
 
 if __name__ == "__main__":

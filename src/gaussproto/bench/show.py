@@ -85,9 +85,10 @@ def _growth(report: Report) -> list[Table]:
     for group in ("growth images", "growth classes", "growth D"):
         results = report.of(group)
         axis = group.removeprefix("growth ")
+        itself = axis == "images"  # it is said once
         rows = [
             (
-                f"{int(result.name):,}",
+                *(() if itself else (f"{int(result.name):,}",)),
                 f"{result.images:,}",
                 f"{1e3 * result.seconds:,.0f} ms",
                 f"{1e6 * result.seconds / result.images:,.0f} µs",
@@ -99,7 +100,8 @@ def _growth(report: Report) -> list[Table]:
         title = f"How a step grows with {axis}" + (
             f": as the images to the power of {power:.2f} from {MANY} images on" if power is not None else ""
         )
-        tables.append(Table(group, title, (axis, "images", "step", "an image", "GiB"), tuple(rows)))
+        columns = (*(() if itself else (axis,)), "images", "step", "an image", "GiB")
+        tables.append(Table(group, title, columns, tuple(rows)))
     return tables
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from gaussproto.bench.measure import Report, read_report
 from gaussproto.bench.show import draw, machine_words, report_tables
 from gaussproto.files import read_json
-from gaussproto.report.style import save_figure
+from gaussproto.report.style import render
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
@@ -36,9 +36,7 @@ def main() -> None:
     report = read_report(read_json(asked.results))
     page = asked.docs / "performance.md"
     page.write_text(filled(page.read_text(), report))
-    for path in save_figure(draw(report), asked.docs / "images", "performance", "gaussproto bench"):
-        if path.suffix != ".svg":
-            path.unlink()  # the page shows the other
+    (asked.docs / "images" / "performance.svg").write_bytes(render(draw(report), "svg", "gaussproto bench"))
 
 
 if __name__ == "__main__":

@@ -160,6 +160,7 @@ def test_command():
 def test_page_is_filled_and_filled_again(report, tmp_path):
     root = Path(__file__).resolve().parents[2]
     (tmp_path / "performance.md").write_text((root / "docs" / "performance.md").read_text())
+    (tmp_path / "images").mkdir()
     (tmp_path / "results.json").write_text(json.dumps(report.as_dict()))
     command = [sys.executable, root / "benchmarks" / "publish.py", tmp_path / "results.json", "--docs", tmp_path]
     pages = []

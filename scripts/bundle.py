@@ -2,14 +2,16 @@
 
 python scripts/bundle.py runs/NAME omniglot-small --twin runs/TWIN
 
-The twin was trained by the same recipe with some alphabets held out (--holdout): how far an image is from its own class can
-be learned there, and not on classes that a network was trained on.
+The twin was trained by the same recipe, though perhaps not as long, with some alphabets held out (--holdout): how far an
+image is from its own class can be learned there, and not on classes that a network was trained on.
 """
 
 import argparse
 import hashlib
 import json
+import shutil
 from pathlib import Path
+from tempfile import mkdtemp
 
 import torch
 from safetensors.torch import save_file
@@ -24,7 +26,7 @@ from gaussproto.pretrained import HERE
 from gaussproto.training.checkpoint import Checkpoint, Position, load_checkpoint
 from gaussproto.training.run_folder import RunFolder
 
-LARGEST = 8 * 2**20  # bytes
+LARGEST = 8_000_000  # bytes
 MOST_LOST = 2e-4  # accuracy
 SHOTS = (1, 2, 3, 5, 10)
 
@@ -37,11 +39,12 @@ def main() -> None:
     given = parser.parse_args()
     run, twin = RunFolder(given.run), RunFolder(given.twin)
     whole = load_checkpoint(run.last)
-    check_twin(whole, load_checkpoint(twin.last))
+    other = load_checkpoint(twin.last)
+    check_twin(whole, other)
     images = load_data(whole.config.data).test
     exact = evaluate(whole.network(), images, shots=SHOTS)
 
-    path = HERE / f"{given.name}.safetensors"
+    path = Path(mkdtemp()) / f"{given.name}.safetensors"  # the package gets it when all is well
     save(whole, given.name, path, torch.float16)
     scores = evaluate(load_checkpoint(path).network(), images, shots=SHOTS)
     lost = max(a.accuracy - b.accuracy for a, b in zip(exact.scores, scores.scores, strict=True))
@@ -56,7 +59,8 @@ def main() -> None:
     sureness = measure(load_checkpoint(path).network().eval(), images, calibration)
     write_calibration(path, calibration)
     text = card(given.name, whole, read_json(run.metrics), scores, study, path.stat().st_size, max(lost, 0.0))
-    text = text.replace("## Training", f"{sure(calibration, sureness)}\n## Training", 1)
+    text = text.replace("## Training", f"{sure(calibration, sureness, other)}\n## Training", 1)
+    shutil.copyfile(path, HERE / path.name)
     (HERE / f"{given.name}.md").write_text(text)
     digests = json.loads((HERE / "digests.json").read_text())
     digests[given.name] = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -65,12 +69,15 @@ def main() -> None:
 
 
 def check_twin(checkpoint: Checkpoint, twin: Checkpoint) -> None:
-    """Stop if the two were not trained by one recipe, or the twin saw all alphabets."""
+    """Stop if the two were not trained by one recipe, or the twin saw all alphabets, or the other did not."""
     mine, other = (
         one.config.model_dump(include={"network", "episode"})
-        | one.config.training.model_dump(exclude={"init", "init_digest", "snapshots"})
+        | one.config.training.model_dump(exclude={"init", "init_digest", "snapshots", "stages"})
+        | {"damage": [(stage.damage, stage.transform) for stage in one.config.training.stages]}
         for one in (checkpoint, twin)
     )
+    if checkpoint.config.data.holdout:
+        raise SystemExit(f"{checkpoint.path} held alphabets out of its training: what is bundled has seen all of them")
     differ = [name for name in mine if mine[name] != other[name]]
     if differ or not twin.config.data.holdout:
         raise SystemExit(f"{twin.path} is no twin: " + (f"other {', '.join(differ)}" if differ else "no --holdout"))
@@ -101,7 +108,7 @@ def card(name, checkpoint, metrics, scores, study, size, lost) -> str:
     return f"""# {name}
 
 A {network.encoder} encoder with D = {network.embedding_dim} and one precision an image, which weighs the supports of a
-class ({network.weighting}, {network.transform}). {training["parameters"]:,} weights, {size / 2**20:.1f} MB.
+class ({network.weighting}, {network.transform}). {training["parameters"]:,} weights, {size / 1e6:.1f} MB.
 
 ## Accuracy on the 20 test alphabets of Omniglot (2,636 classes, rotations among them)
 In %, running statistics (each image judged alone), ± 95 % interval over characters.
@@ -122,9 +129,10 @@ the higher precision in {100 * study.clean_is_higher:.1f} % of pairs.
 ## Training
 {training["episodes"]:,} episodes of {episode.way} classes and {episode.drawings} images of each, from the 30 background
 alphabets of Omniglot with rotations as classes; {episode.shot} to {episode.max_shot or episode.shot} supports, drawn anew for each of
-{episode.splits} splits of an episode; damage: {damage or "none"}; distortions of strength {config.training.distort:g}; Adam, cosine from
-{config.training.learning_rate:g}; seed {training["seed"]}. {training["seconds"] / 60:.0f} minutes on {metrics["machine"]["threads"]} thread(s) of an
+{episode.splits} splits of an episode; damage: {damage or "none"}; distortions of strength {config.training.distort:g}; Adam, {config.training.schedule} from
+{config.training.learning_rate:g}; seed {training["seed"]}{f"; starting from {training['init']}" if training["init"] else ""}. {training["seconds"] / 60:.0f} minutes on {metrics["machine"]["threads"]} thread(s) of an
 {metrics["machine"]["processor"]}. The test alphabets chose nothing.
+`{training["command"]}`, commit {", ".join(training["commits"])}.
 Half precision costs at most {100 * lost:.3f} points of accuracy.
 
 ## Limits
@@ -136,7 +144,7 @@ MIT, as the package. Omniglot is by Lake, Salakhutdinov and Tenenbaum (MIT licen
 """
 
 
-def sure(calibration, sureness) -> str:
+def sure(calibration, sureness, twin) -> str:
     rows = "\n".join(
         f"| {one.way}-way {one.shot}-shot | {one.ece_before:.4f} | {one.ece_after:.4f} | {one.auroc:.4f} "
         f"| {100 * one.false_alarms:.1f} | {100 * one.caught:.1f} |"
@@ -144,7 +152,7 @@ def sure(calibration, sureness) -> str:
     )
     return f"""## How sure it is
 Temperature {calibration.temperature:.3f} times the spread, and the limits of distance, were fitted on {calibration.classes:,} classes of alphabets of the
-training set, with a network trained by the same recipe without those alphabets. On the test alphabets: expected calibration
+training set, with a network trained by the same recipe ({twin.position.episode:,} episodes) without those alphabets. On the test alphabets: expected calibration
 error (15 bins) at temperature 1 and calibrated; AUROC of the smallest distance, known against unknown classes;
 images called unknown, in %, when {100 * sureness[0].rate:g} % of those of known classes may be.
 

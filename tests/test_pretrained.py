@@ -10,9 +10,11 @@ from gaussproto.config import DataConfig
 from gaussproto.errors import InputError
 from gaussproto.evaluation.calibration import read_calibration
 from gaussproto.evaluation.protocol import evaluate
+from gaussproto.evaluation.robustness import damage_study
+from gaussproto.report.measure import thinned
 
 NAMES = pretrained.bundled_names()
-LARGEST = 8 * 2**20  # bytes
+LARGEST = 8_000_000  # bytes
 
 
 def test_the_default_of_the_classifier_is_there():
@@ -39,6 +41,15 @@ def test_accuracy_is_that_of_the_card(name, omniglot_root):
     for shot, five_way, twenty_way in rows:
         for way, said in ((5, five_way), (20, twenty_way)):
             assert 100 * found.score(way, int(shot)).accuracy == pytest.approx(float(said), abs=0.02)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_precision_is_alive_as_the_card_says(name, omniglot_root):
+    card = (pretrained.HERE / f"{name}.md").read_text()
+    (said,) = re.findall(r"the higher precision in ([\d.]+) % of pairs", card)
+    study = damage_study(load_network(name), thinned(load_data(DataConfig(data="omniglot"), omniglot_root).test, 100))
+    assert 100 * study.clean_is_higher == pytest.approx(float(said), abs=1)
+    assert study.precision_damaged < study.precision_clean
 
 
 def test_changed_or_missing_files_are_refused(tmp_path, monkeypatch):

@@ -80,7 +80,9 @@ def _paper(
         data=DataConfig(data="omniglot"),
         network=NetworkConfig(**network),
         episode=episode,
-        training=TrainingConfig(stages=stages or (PAPER_LENGTH,), schedule="halving", checkpoint_every=EPOCH),
+        training=TrainingConfig(
+            stages=stages or (PAPER_LENGTH,), schedule="halving", checkpoint_every=EPOCH, snapshots=10
+        ),
     )
 
 

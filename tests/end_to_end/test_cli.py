@@ -167,7 +167,7 @@ def test_stop_and_resume_by_command(place):
         (["report"], "RUN"),
         (["reproduce"], "WHAT"),
         (["reproduce", "nothing"], "nothing to reproduce called 'nothing': it is one of verification, results"),
-        (["reproduce", "results", "--budget", "huge"], "--budget is one of quick, standard, paper (found 'huge')"),
+        (["reproduce", "results", "--budget", "huge"], "'huge' is not one of 'quick', 'standard', 'paper'"),
         (["reproduce", "results", "--only", "small-none"], "--only names rows of results"),
         (["reproduce", "results", "--out", "a file", "--data", "strokes"], "a file is a file: choose a folder"),
         (["data", "nowhere"], "there is no folder nowhere"),

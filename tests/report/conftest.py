@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gaussproto.config import RunConfig, Stage, TrainingConfig
+from gaussproto.config import Norm, RunConfig, Stage, TrainingConfig
+from gaussproto.evaluation.protocol import Evaluation, Score
 from gaussproto.training.run_folder import RunFolder
 from gaussproto.training.train import train
 
@@ -34,21 +35,14 @@ def runs(tmp_path_factory, characters) -> dict[str, RunFolder]:
     return made
 
 
-def evaluation(norm: str = "running", data: str = "strokes", classes: int = 30, offset: float = 0.0) -> dict:
-    """What `gaussproto evaluate` leaves in metrics.json."""
+def evaluation(norm: Norm = "running", classes: int = 30, offset: float = 0.0) -> Evaluation:
+    """Scores as `evaluate` might give them."""
     scores = [
-        {
-            "way": way,
-            "shot": shot,
-            "accuracy": 0.6171 + shot / 100 - way / 999 + offset,
-            "interval": 0.0123,
-            "std": None,
-        }
+        Score(way, shot, accuracy=0.6171 + shot / 100 - way / 999 + offset, interval=0.0123, std=None)
         for way in (5, 20)
         for shot in range(1, 6)
     ]
-    how = {"classes": classes, "rounds": 10, "seed": 0, "checkpoints": 1}
-    return {"target": "x", "data": data, "checkpoint": "last", "norm": norm, **how, "scores": scores}
+    return Evaluation(norm, classes, rounds=10, seed=0, checkpoints=1, scores=tuple(scores))
 
 
 def read(path: Path):

@@ -26,7 +26,7 @@ NEEDS = {4: ["none", "radius", "diagonal"], 5: ["radius", "diagonal"], 8: ["radi
 def sources(runs, characters):
     loaded = {DataConfig(): characters}
     for n, name in enumerate(("none", "radius", "diagonal")):
-        runs[name].write_evaluation("strokes running last", evaluation(offset=n / 100))
+        runs[name].write_evaluation("strokes", "last", evaluation(offset=n / 100))
     return {name: RunSource(run, loaded=loaded) for name, run in runs.items()}
 
 
@@ -140,7 +140,7 @@ def test_what_cannot_be_drawn_is_said(sources, number, names, options, sentence)
 
 
 def test_scores_of_other_classes_are_not_compared(sources, runs, tmp_path):
-    runs["full"].write_evaluation("strokes running last", evaluation(classes=77))
+    runs["full"].write_evaluation("strokes", "last", evaluation(classes=77))
     loaded = RunSource(runs["full"])
     with pytest.raises(InputError, match="different test classes"):
         draw_figure(4, {"a": sources["none"], "b": loaded})

@@ -66,8 +66,8 @@ def copies(runs, tmp_path_factory):
     for n, (name, run) in enumerate(runs.items()):
         shutil.copytree(run.path, place / name)
         made[name] = RunFolder(place / name)
-        made[name].write_evaluation("strokes running last", evaluation(offset=n / 100))
-    made["radius"].write_evaluation("strokes batch last", evaluation("batch", offset=0.05))
+        made[name].write_evaluation("strokes", "last", evaluation(offset=n / 100))
+    made["radius"].write_evaluation("strokes", "last", evaluation("batch", offset=0.05))
     return made
 
 
@@ -121,6 +121,26 @@ def test_the_comparison_comes_first(page):
     assert page.index("Comparison") < page.index("Settings in which they differ") < page.index('id="run0"')
     assert "vanilla network: it predicts no precision" in page
     assert "lowest precision" in page
+
+
+def test_what_differs_is_told(copies, page):
+    found = page[page.index("Settings in which they differ") :]
+    row = found[found.index("stages") : found.index("</tr>", found.index("stages"))]
+    assert "40 episodes" in row
+    assert "30 episodes, then 30 episodes; damage 20 % to 14 px" in row
+
+
+def test_the_last_checkpoint_is_not_compared_with_the_best(copies, characters, tmp_path):
+    for name, checkpoint in (("none", "last"), ("diagonal", "top")):
+        shutil.copytree(copies[name].path, tmp_path / name)
+        run = RunFolder(tmp_path / name)
+        run.write_metrics(evaluation={})
+        run.write_evaluation("strokes", checkpoint, evaluation())
+    runs = [RunFolder(tmp_path / name) for name in ("none", "diagonal")]
+    chart = "5-way accuracy of each run", "20-way accuracy of each run"
+    assert not any(words in page_of(characters, *runs) for words in chart)
+    runs[0].write_evaluation("strokes", "top", evaluation())
+    assert chart[1] in page_of(characters, *runs)
 
 
 def test_one_run_is_not_compared(copies, characters):

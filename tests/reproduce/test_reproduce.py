@@ -1,6 +1,8 @@
 """The tables say what the runs measured, and nothing is done twice."""
 
 import json
+import shutil
+from typing import get_args
 
 import pytest
 
@@ -8,10 +10,12 @@ from gaussproto.config import RunConfig
 from gaussproto.data.load import Split
 from gaussproto.errors import InputError
 from gaussproto.presets import PRESETS, preset
+from gaussproto.report.figures import FIGURES
 from gaussproto.reproduce.answer import answer
 from gaussproto.reproduce.figures import write_figures
-from gaussproto.reproduce.paper import FIGURE_RUNS, TABLES, WHAT, rows_of
+from gaussproto.reproduce.paper import FIGURE_RUNS, TABLES, WHAT, Budget, rows_of
 from gaussproto.reproduce.tables import read_runs, score, tables, words
+from gaussproto.training.run_folder import RunFolder
 
 EVERY = {row.run: row for rows in TABLES.values() for row in rows}
 
@@ -82,14 +86,63 @@ def test_tables_hold_the_scores(answered):
     found = score(runs["small-radius"], (20, 1))
     assert row[2] == "95.99 ± 0.28"
     assert row[3] == f"{100 * found['accuracy']:.2f} ± {100 * found['std']:.2f} [± {100 * found['interval']:.2f}]"
-    assert row[4] == words(score(runs["small-radius"], (20, 1), "batch"))
+    assert row[4] == words(score(runs["small-radius"], (20, 1), "batch"), interval=True)
     assert all(len(line) == len(table.columns) for table in tables("all", runs) for line in table.rows)
 
 
 def test_figures_are_drawn_where_their_runs_are(answered, tmp_path, monkeypatch):
     monkeypatch.setattr("gaussproto.reproduce.figures.FIGURE_RUNS", {7: {"network": "small-radius"}, 8: {"a": "none"}})
-    files = write_figures(answered.parent, tmp_path)
+    files, left_out = write_figures(answered.parent, tmp_path)
     assert [path.name for path in files] == ["figure-07.svg", "figure-07.png"]
+    assert left_out == ["figure 8, which needs none"]
+
+
+def test_a_figure_that_cannot_be_drawn_does_not_take_the_others_with_it(answered, tmp_path, monkeypatch):
+    shutil.copytree(answered, tmp_path / "small-radius")
+    run = RunFolder(tmp_path / "small-radius")
+    run.write_metrics(curve=[])
+    figures = {number: {"network": "small-radius"} for number in (7, 6)}
+    monkeypatch.setattr("gaussproto.reproduce.figures.FIGURE_RUNS", figures)
+    files, (reason,) = write_figures(tmp_path, tmp_path / "figures")
+    assert [path.name for path in files] == ["figure-06.svg", "figure-06.png"]
+    assert reason.startswith("figure 7 (")
+    run.write_metrics(training={"episodes": 10})  # as if it had been stopped
+    assert write_figures(tmp_path, tmp_path / "figures")[0] == []
+
+
+def test_every_figure_gets_the_runs_that_it_takes():
+    for number, runs in FIGURE_RUNS.items():
+        assert len(runs) in FIGURES[number].runs
+        for budget in get_args(Budget):
+            configs = [EVERY[run].config(budget) for run in runs.values()]
+            if number == 7:
+                assert all(config.training.snapshots for config in configs)
+            if number == 9:
+                assert all(config.network.covariance != "none" for config in configs)
+
+
+def test_the_command(gaussproto, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("gaussproto.reproduce.paper.QUICK_EPISODES", {"small": 10})
+    monkeypatch.setattr("gaussproto.reproduce.answer.QUICK_CLASSES", 22)
+    asked = ("--only", "small-radius", "--budget", "quick", "--data", "strokes")
+    code, out, err = gaussproto("reproduce", "verification", *asked)
+    assert code == 0, err
+    assert "95.99 ± 0.28" in out
+    assert "The paper's numbers are of Omniglot, ours of strokes." in err
+    folder = tmp_path / "runs" / "reproduce-quick-strokes"
+    metrics = (folder / "small-radius" / "metrics.json").read_text()
+    page = (folder / "tables.md").read_text()
+    assert all(title in page for title in ("Small encoder", "Big encoder", "Distances", "Bad supports", "literature"))
+    assert "the numbers mean nothing" in page
+
+    code, out, err = gaussproto("reproduce", "figures", *asked, "--json")
+    found = json.loads(out)
+    assert code == 0, err
+    assert (folder / "small-radius" / "metrics.json").read_text() == metrics  # nothing is done twice
+    assert found["figures"] == []
+    assert "figure 3, which needs small-none" in found["left_out"]
+    assert (folder / "tables.md").read_text() == page
 
 
 def test_every_row_has_its_runs():

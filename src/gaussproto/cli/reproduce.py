@@ -13,7 +13,7 @@ from gaussproto.cli import console
 from gaussproto.cli.options import DataRoot, Json, complete_data
 from gaussproto.cli.run import show_training
 from gaussproto.config import DataConfig
-from gaussproto.reproduce.paper import WHAT, check_budget, rows_of
+from gaussproto.reproduce.paper import WHAT, Budget, rows_of
 
 
 def reproduce(
@@ -26,29 +26,35 @@ def reproduce(
         ),
     ],
     budget: Annotated[
-        str, typer.Option(help="quick: minutes, to see it work; standard: our recipe; paper: the paper's own length.")
+        Budget,
+        typer.Option(help="quick: minutes, to see it work; standard: our recipe; paper: the paper's own length."),
     ] = "standard",
     only: Annotated[str | None, typer.Option(help="Only these rows, such as small-none,small-radius.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder of the runs; runs/reproduce-BUDGET if not given.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the runs; runs/reproduce-BUDGET if not given, with the name of other data."),
+    ] = None,
     data: Annotated[
         str, typer.Option(help="strokes shows that it works without Omniglot.", autocompletion=complete_data)
     ] = "omniglot",
     data_root: DataRoot = None,
-    device: Annotated[str, typer.Option(help="cpu, or cuda where there is a GPU.")] = "cpu",
+    device: Annotated[str, typer.Option(help="Where it trains: cpu, or cuda where there is a GPU.")] = "cpu",
     json: Json = False,
 ) -> None:
     """Train and score what a table or the figures of the paper need, and show its numbers beside ours."""
     rows = rows_of(what, only)
-    configs = {row.run: row.config(check_budget(budget)).override(data=data) for row in rows}
-    out = out or Path("runs") / f"reproduce-{budget}"
+    configs = {row.run: row.config(budget).override(data=data) for row in rows}
+    out = out or Path("runs") / "-".join(["reproduce", budget, *([] if data == "omniglot" else [Path(data).name])])
     from gaussproto.data.load import load_data
-    from gaussproto.reproduce.answer import answer, check_place
+    from gaussproto.reproduce.answer import answer, check_place, quick_part
     from gaussproto.reproduce.figures import write_figures
-    from gaussproto.reproduce.tables import HOW, hardware, read_runs, tables, write_tables
+    from gaussproto.reproduce.tables import caveats, hardware, read_runs, tables, write_tables
 
     check_place(out)
     with console.progress_bars() as bars:
         split = load_data(DataConfig(data=data), data_root, bars)
+        if budget == "quick":
+            split = quick_part(split)
         for name, config in configs.items():
             show = partial(show_training, bars, f"{name}: training", config.training.episodes, [])
             measure = partial(_prefixed, bars, name)
@@ -56,16 +62,19 @@ def reproduce(
             if stopped:
                 console.say(f"stopped in {name}; the same command goes on")
                 raise typer.Exit(128 + (stopped.stopped_by or 0))
-        figures = write_figures(out, out / "figures", data_root, bars) if what in ("figures", "all") else []
-    runs = read_runs(out)
-    shown = tables(what, runs)
-    page = write_tables(shown, runs, out / "tables.md")
+        runs = read_runs(out)
+        shown = tables(what, runs)
+        page = write_tables(runs, budget, data, out / "tables.md")
+        draws = what in ("figures", "all")
+        figures, left_out = write_figures(out, out / "figures", data_root, bars) if draws else ([], [])
     if json:
-        files = [str(path) for path in figures]
-        return console.print_json({"tables": [asdict(table) for table in shown], "page": str(page), "figures": files})
+        files = {"page": str(page), "figures": [str(path) for path in figures], "left_out": left_out}
+        return console.print_json({"tables": [asdict(table) for table in shown], **files})
     for table in shown:
         console.print_table(table.title, list(table.columns), [list(row) for row in table.rows], right=2)
-    console.say(HOW)
+        console.say(table.note)
+    for sentence in [*caveats(budget, data), *(f"left out: {reason}" for reason in left_out)]:
+        console.say(sentence)
     console.say(f"trained on {hardware(runs)}; tables: {page}" + (f"; figures: {out / 'figures'}" if figures else ""))
     return None
 

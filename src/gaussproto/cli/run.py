@@ -106,12 +106,10 @@ def evaluate(
             seed=seed,
             progress=bars,
         )
-    content = {"target": target, "data": config.data, "checkpoint": checkpoints} | result.as_dict()
     if run.config.exists():
-        key = f"{config.data} {norm} {checkpoints}" + (f" {split}" if split else "")
-        run.write_evaluation(key, content)
+        run.write_evaluation(config.data, checkpoints, result, split)
     if json:
-        return console.print_json(content)
+        return console.print_json({"target": target, "data": config.data, "checkpoint": checkpoints} | result.as_dict())
     return _print_scores(target, config.data, result)
 
 
@@ -141,20 +139,13 @@ def show_training(bars: console.Bars, what: str, total: int, records: list[LogRe
 def _print_scores(target: str, data: str, result: Evaluation) -> None:
     ways = list(dict.fromkeys(score.way for score in result.scores))
     shots = list(dict.fromkeys(score.shot for score in result.scores))
-    rows = [[f"{shot}-shot", *(_score_words(result, way, shot) for way in ways)] for shot in shots]
+    rows = [[f"{shot}-shot", *(result.score(way, shot).words() for way in ways)] for shot in shots]
     title = (
         f"{target} on {data}: accuracy in %, {result.norm} statistics, {result.classes:,} classes unseen in training"
     )
     console.print_table(title, ["", *(f"{way}-way" for way in ways)], rows, right=1)
     spread = ", then the standard deviation over the checkpoints" if result.checkpoints > 1 else ""
     console.say(f"± is the 95 % interval over characters{spread}; random groups, {result.rounds} times")
-
-
-def _score_words(result: Evaluation, way: int, shot: int) -> str:
-    score = result.score(way, shot)
-    return f"{100 * score.accuracy:.2f} ± {100 * score.interval:.2f}" + (
-        f" (std {100 * score.std:.2f})" if score.std is not None else ""
-    )
 
 
 def report(

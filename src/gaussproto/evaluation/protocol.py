@@ -40,6 +40,11 @@ class Score:
     interval: float  # 95 %: 1.96 standard errors of the mean over the characters of the test set
     std: float | None  # standard deviation over the checkpoints, as the paper reports it; None if there is one
 
+    def words(self, spread: bool = True) -> str:
+        """In % with its interval and, over several checkpoints, their standard deviation."""
+        text = f"{100 * self.accuracy:.2f} ± {100 * self.interval:.2f}"
+        return text + (f" (std {100 * self.std:.2f})" if spread and self.std is not None else "")
+
 
 @dataclass(frozen=True)
 class Evaluation:

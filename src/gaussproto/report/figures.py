@@ -215,7 +215,6 @@ def map_note(view: EpisodeView, pictures: bool) -> str:
 
 
 ONE = range(1, 2)
-SOME = range(1, 7)
 FIGURES: dict[int, PaperFigure] = {
     1: PaperFigure("The network", "one run", ONE, _diagram),
     2: PaperFigure("The embedding space", "one run", ONE, _space),

@@ -11,8 +11,8 @@ from gaussproto.data.images import Progress, silent
 from gaussproto.errors import InputError
 from gaussproto.files import write_then_rename
 from gaussproto.report.curves import accuracy_over_shots, loss_over_episodes
-from gaussproto.report.html import Html, drawing, join, page, table, tag
-from gaussproto.report.sections import run_section, score_words, setting_words
+from gaussproto.report.html import Html, drawing, page, table, tag
+from gaussproto.report.sections import run_section, score_words, setting_words, stage_words
 from gaussproto.report.source import RunSource, Scored, open_runs
 
 MOST_LINES = 6  # a chart with more cannot be read
@@ -82,8 +82,8 @@ def _comparison(runs: Sequence[RunSource]) -> Html:
         if len({run.config.episode.way for run in shown}) == 1:
             note = f"Training loss, {shown[0].config.episode.way}-way episodes."
         charts.append(drawing(loss_over_episodes(curves), "Line chart: training loss of each run", note, "all-loss"))
-    for (data, norm), way, group in _comparable(shown):
-        note = f"{way}-way on {data}, {norm} statistics; bands are 95 % intervals, differences below."
+    for measured, way, group in _comparable(shown):
+        note = f"{way}-way on {measured}; bands are 95 % intervals, differences below."
         figure = accuracy_over_shots({name: scored.scores for name, scored in group.items()}, way)
         alt = f"Line chart: {way}-way accuracy of each run over the number of supports"
         charts.append(drawing(figure, alt, note, f"all-shots-{len(charts)}"))
@@ -92,14 +92,12 @@ def _comparison(runs: Sequence[RunSource]) -> Html:
     return tag("section", *parts, tag("div", *charts, class_="grid"))
 
 
-def _comparable(runs: Sequence[RunSource]) -> list[tuple[tuple[str, str], int, dict[str, Scored]]]:
-    """Runs scored on the same classes under the same statistics, for the largest way that several have."""
-    groups: dict[tuple[str, str], dict[str, Scored]] = {}
+def _comparable(runs: Sequence[RunSource]) -> list[tuple[str, int, dict[str, Scored]]]:
+    """Runs scored in the same manner, in its words, for the largest way that several have."""
+    groups: dict[str, dict[str, Scored]] = {}
     for run in runs:
         for scored in run.scored:
-            group = groups.setdefault((f"{scored.data}, {scored.classes:,} classes", scored.norm), {})
-            if run.name not in group or len(scored.scores) > len(group[run.name].scores):
-                group[run.name] = scored
+            groups.setdefault(scored.words, {})[run.name] = scored
     found = []
     for key, group in groups.items():
         counts = {
@@ -125,9 +123,7 @@ def _score_table(runs: Sequence[RunSource]) -> Html:
     for run in runs:
         for scored in run.scored:
             words = f"{scored.data}, {scored.norm}, {scored.checkpoint}"
-            rows.append(
-                [run.name, words, *(score_words(scored.score(*column), spread_too=False) for column in columns)]
-            )
+            rows.append([run.name, words, *(score_words(scored.score(*column), spread=False) for column in columns)])
         if not run.scored:
             rows.append([run.name, "not evaluated yet", *("" for _ in columns)])
     head = ["run", "data, statistics, checkpoint", *(f"{way}-way {shot}-shot" for way, shot in columns)]
@@ -142,11 +138,9 @@ def _difference_table(runs: Sequence[RunSource]) -> Html:
         for name in trees[0][section]:
             values = [tree[section].get(name) for tree in trees]
             if name == "stages":
-                values = [
-                    f"{sum(stage['episodes'] for stage in stages):,} episodes in {len(stages)}" for stages in values
-                ]
+                values = [", then ".join(map(stage_words, stages)) for stages in values]
             if any(value != values[0] for value in values):
                 rows.append([name, *map(setting_words, values)])
     rows.append(["parameters", *(f"{sum(p.numel() for p in run.network.parameters()):,}" for run in runs)])
     rows.append(["training, s", *(f"{run.checkpoint.position.seconds:,.0f}" for run in runs)])
-    return join([table("Settings in which they differ, size and time", ["", *(run.name for run in runs)], rows)])
+    return table("Settings in which they differ, size and time", ["", *(run.name for run in runs)], rows)

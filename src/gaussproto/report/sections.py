@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -72,12 +73,16 @@ def missing(words: str, command: str = "") -> Html:
     return tag("p", words, *([" ", tag("code", command)] if command else []), class_="missing")
 
 
-def score_words(score: Score | None, spread_too: bool = True) -> str:
-    """An accuracy in % with its interval and, over several checkpoints, their standard deviation."""
-    if score is None:
-        return ""
-    spread = "" if score.std is None or not spread_too else f" (std {100 * score.std:.2f})"
-    return f"{100 * score.accuracy:.2f} ± {100 * score.interval:.2f}{spread}"
+def score_words(score: Score | None, spread: bool = True) -> str:
+    """An accuracy, or nothing where there is none."""
+    return score.words(spread) if score else ""
+
+
+def stage_words(stage: Mapping[str, Any]) -> str:
+    """A stage of a training as a person says it."""
+    damage = ", ".join(f"{100 * share:g} % to {size} px" for size, share in stage["damage"].items())
+    words = f"{stage['episodes']:,} episodes" + (f"; damage {damage}" if damage else "")
+    return words + (f"; {stage['transform']}" if stage["transform"] else "")
 
 
 def setting_words(value: object) -> str:
@@ -124,16 +129,15 @@ def _scores(run: RunSource, key: str) -> Html:
         content = table(f"Accuracy in %: {scored.words}", ["", *(f"{way}-way" for way in ways)], rows)
         charts = []
         if len(shots) > 2:
-            series = {f"{way}-way": [s for s in scored.scores if s.way == way] for way in ways}
-            charts = [
+            way = ways[-1]
+            charts.append(
                 drawing(
-                    accuracy_over_shots({"": series[f"{way}-way"]}, way),
+                    accuracy_over_shots({"": scored.scores}, way),
                     f"Line chart: {way}-way accuracy of {run.name} over the number of supports",
                     f"{way}-way: {scored.words}. The band is the 95 % interval.",
                     f"{key}-shots{n}-{way}",
                 )
-                for way in ways[-1:]
-            ]
+            )
         parts.append(tag("div", tag("div", content), *charts, class_="grid"))
     note = "± is the 95 % interval over characters; each class is scored in random groups of so many classes."
     return join([*parts, tag("p", note, class_="soft")])
@@ -255,10 +259,7 @@ def _settings(run: RunSource) -> Html:
         rows = []
         for name, value in tree[section].items():
             if name == "stages":
-                for n, stage in enumerate(value, start=1):
-                    damage = ", ".join(f"{100 * share:g} % to {size} px" for size, share in stage["damage"].items())
-                    words = f"{stage['episodes']:,} episodes" + (f"; damage {damage}" if damage else "")
-                    rows.append([f"stage {n}", words + (f"; {stage['transform']}" if stage["transform"] else "")])
+                rows += [[f"stage {n}", stage_words(stage)] for n, stage in enumerate(value, start=1)]
             elif value is not None:
                 rows.append([name, setting_words(value)])
         tables.append(tag("div", table(section, ["setting", "value"], rows, numbers=False)))

@@ -16,7 +16,6 @@ from gaussproto.data.images import LabelledImages, Progress, silent
 from gaussproto.data.load import load_data
 from gaussproto.errors import InputError
 from gaussproto.evaluation.protocol import Evaluation, Score, evaluate, usual_shots, usual_ways
-from gaussproto.files import read_json
 from gaussproto.model.network import GaussianPrototypicalNetwork
 from gaussproto.report.curves import TestPoint, TrainingCurve
 from gaussproto.training.checkpoint import Checkpoint, load_checkpoint
@@ -88,7 +87,7 @@ class RunSource:
     @cached_property
     def metrics(self) -> dict[str, Any]:
         """Its results so far."""
-        return dict(read_json(self.run.metrics)) if self.run.metrics.exists() else {}
+        return self.run.read_metrics()
 
     @cached_property
     def checkpoint(self) -> Checkpoint:
@@ -176,9 +175,7 @@ class RunSource:
         result = evaluate(
             self.network, self.images, usual_ways(self.images), usual_shots(self.images), progress=self.progress
         )
-        data = self.config.data.data
-        content = {"target": str(self.run.path), "data": data, "checkpoint": "last"} | result.as_dict()
-        self.run.write_evaluation(f"{data} {result.norm} last", content)
+        self.run.write_evaluation(self.config.data.data, "last", result)
         self.__dict__.pop("metrics", None)
         return result
 

@@ -68,14 +68,21 @@ def draw_space(axes: Axes, view: EpisodeView, query: tuple[int, int], pictures: 
             reach = float(np.linalg.norm(points[c] - stars[c], axis=1).max()) + (RADIUS + 0.045) * width
             _beside(axes, view.support[c, 0], stars[c], stars[c] - asked, reach, 0.08 * width, colour)
     axes.plot(*asked[:, None], "X", color=INK, ms=8, markeredgecolor=PAPER, zorder=7)
-    crowded = sum((star - asked) / max(float(np.linalg.norm(star - asked)), 1e-9) for star in stars)
-    box = _beside(axes, view.query[query], asked, -np.asarray(crowded), 0.085 * width, 0.08 * width, INK)
+    lines = asked + np.linspace(0, 1, 50)[:, None, None] * (stars - asked)
+    taken = np.concatenate([points.reshape(-1, 2), lines[5:].reshape(-1, 2)])  # all lines begin at the query
+    angles = np.linspace(0, 2 * np.pi, 32, endpoint=False)
+    around = asked + 0.085 * width * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    box = _beside(axes, view.query[query], asked, _emptiest(around, taken) - asked, 0.085 * width, 0.08 * width, INK)
     axes.add_patch(_frame(box, 0.09 * width))
+    labels: list[np.ndarray] = []
     for c, star in enumerate(stars):
         gap, length = star - asked, float(np.linalg.norm(star - asked))
-        middle = asked + (0.4 + 0.13 * (c % 3)) * gap  # not all at the same height
+        spots = asked + np.linspace(0.4, 0.7, 7)[:, None] * gap
         if length < 0.2 * width:  # no room on the line: beside its end
-            middle = star + 0.07 * width * np.array([-gap[1], gap[0]]) / max(length, 1e-9)
+            side = 0.07 * width * np.array([-gap[1], gap[0]]) / max(length, 1e-9)
+            spots = np.stack([star + side, star - side])
+        middle = _emptiest(spots, np.stack([*points.reshape(-1, 2), *stars, box, *labels]))
+        labels.append(middle)
         weight = "bold" if c == view.d[query].argmin() else "normal"
         words = f"{view.d[(*query, c)]:.2f}"
         axes.text(
@@ -135,6 +142,12 @@ def _limits(axes: Axes, points: np.ndarray, margin: float) -> float:
     axes.set_xlim(x - width / 2, x + width / 2)
     axes.set_ylim(y - height / 2, y + height / 2)
     return width
+
+
+def _emptiest(spots: np.ndarray, taken: np.ndarray) -> np.ndarray:
+    """Of some spots (K, 2) the one that is farthest from all that is taken (N, 2)."""
+    room = np.linalg.norm(spots[:, None] - taken, axis=2).min(axis=1)
+    return np.asarray(spots[room.argmax()])
 
 
 def _frame(middle: np.ndarray, side: float, colour: str = INK) -> Rectangle:

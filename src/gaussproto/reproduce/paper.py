@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, cast, get_args
+from typing import Literal
 
 from gaussproto.config import RunConfig
 from gaussproto.errors import InputError
@@ -90,7 +90,7 @@ LITERATURE: dict[str, tuple[str, str, str, str]] = {
 }
 COMPARED = ("big-radius-learned", "big-radius-learned-damage")
 
-# The runs of each figure, by the labels in it; `needs` of a figure that takes one run has one.
+# The runs of each figure, by their labels in its legend; the label of a single run is not shown.
 FIGURE_RUNS: dict[int, dict[str, str]] = {
     1: {"network": "small-weighted"},
     2: {"network": "small-weighted"},
@@ -120,15 +120,8 @@ def rows_of(what: str, only: str | None = None) -> list[Row]:
         names = list(every)
     else:
         raise InputError(f"there is nothing to reproduce called {what!r}: it is one of {', '.join(WHAT)}")
-    for name in only.split(",") if only else ():
+    wanted = [name.strip() for name in only.split(",")] if only else names
+    for name in wanted:
         if name not in names:
             raise InputError(f"--only names rows of {what}, which are {', '.join(names)} (found {name!r})")
-    return [every[name] for name in (only.split(",") if only else names)]
-
-
-def check_budget(budget: str) -> Budget:
-    """The budget of that name."""
-    for known in get_args(Budget):
-        if budget == known:
-            return cast("Budget", known)
-    raise InputError(f"--budget is one of {', '.join(get_args(Budget))} (found {budget!r})")
+    return [every[name] for name in wanted]

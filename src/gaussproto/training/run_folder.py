@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
@@ -22,6 +22,9 @@ from gaussproto.files import read_json, remove_leftovers, write_json, write_then
 from gaussproto.model.network import GaussianPrototypicalNetwork
 from gaussproto.training.checkpoint import Position, load_checkpoint
 from gaussproto.weights import weights_file
+
+if TYPE_CHECKING:
+    from gaussproto.evaluation.protocol import Evaluation
 
 
 class RunFolder:
@@ -130,14 +133,19 @@ class RunFolder:
         """Every line of the log."""
         return [json.loads(line) for line in self.log_file.read_text().splitlines()]
 
+    def read_metrics(self) -> dict[str, Any]:
+        """Its results so far."""
+        return dict(read_json(self.metrics)) if self.metrics.exists() else {}
+
     def write_metrics(self, **metrics: Any) -> None:
         """Add results to `metrics.json`; what is there already stays."""
-        before = read_json(self.metrics) if self.metrics.exists() else {}
-        write_json(self.metrics, before | metrics)
+        write_json(self.metrics, self.read_metrics() | metrics)
 
-    def write_evaluation(self, key: str, content: dict[str, Any]) -> None:
+    def write_evaluation(self, data: str, checkpoint: str, result: Evaluation, split: Path | None = None) -> None:
         """Add an evaluation to `metrics.json`; ways and shots that were measured before in the same manner stay."""
-        all_before = (read_json(self.metrics) if self.metrics.exists() else {}).get("evaluation", {})
+        key = f"{data} {result.norm} {checkpoint}" + (f" {split}" if split else "")
+        content = {"target": str(self.path), "data": data, "checkpoint": checkpoint} | result.as_dict()
+        all_before = self.read_metrics().get("evaluation", {})
         before = all_before.get(key, {})
         if all(before.get(how) == content[how] for how in ("classes", "rounds", "seed", "checkpoints")):
             new = {(score["way"], score["shot"]) for score in content["scores"]}

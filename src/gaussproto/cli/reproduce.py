@@ -72,8 +72,8 @@ def reproduce(
         return console.print_json({"tables": [asdict(table) for table in shown], **files})
     for table in shown:
         console.print_table(table.title, list(table.columns), [list(row) for row in table.rows], right=2)
-        console.say(table.note)
-    for sentence in [*caveats(budget, data), *(f"left out: {reason}" for reason in left_out)]:
+    notes = dict.fromkeys(table.note for table in shown)  # each once
+    for sentence in [*notes, *caveats(budget, data), *(f"left out: {reason}" for reason in left_out)]:
         console.say(sentence)
     console.say(f"trained on {hardware(runs)}; tables: {page}" + (f"; figures: {out / 'figures'}" if figures else ""))
     return None

@@ -39,7 +39,8 @@ def characters() -> LabelledImages:
 @pytest.fixture(scope="session")
 def weights(characters: LabelledImages, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The weights file of a small network whose precision tells damaged drawings from clean ones."""
-    settings = {"filters": "16,16,16", "embedding_dim": 16, "way": 20, "max_shot": 3, "query": 2, "splits": 2}
+    episode = {"way": 20, "shot": 3, "max_shot": None, "query": 2, "splits": 2}
+    settings = {"filters": "16,16,16", "embedding_dim": 16, **episode}
     config = preset("demo", **settings, episodes=80, learning_rate=0.01, checkpoint_every=80, damage="7:0.2")
     run = train(config, characters, tmp_path_factory.mktemp("run") / "tiny")
     return run.folder / "checkpoints" / "last.safetensors"

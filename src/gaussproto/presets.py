@@ -57,7 +57,7 @@ WEIGHTED: dict[str, Any] = {
 # down to 7 x 7 pixels the last is also the best of them at 5-shot, 98.3.
 SEVERAL_EPISODE = EpisodeConfig(way=120, shot=1, max_shot=2, query=1, splits=3)
 SEVERAL_DAMAGE = ((10, 0.003), (7, 0.003))
-# Of 360 images: 15 minutes on two cores for the small encoder; for the big one 66 are reckoned, none was run yet.
+# Of 360 images: 15 minutes on two cores or 25 on one for the small encoder, 99 on one for the big one.
 STANDARD_EPISODES = {"small": 5400, "big": 3600}
 FULL_DIM = 32  # its D (D + 1) / 2 raw outputs are 528 already
 # From `fast-small-weighted` as it was when trained with two supports, to 8 drawings of 16 invented signs, scored on 60

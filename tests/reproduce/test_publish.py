@@ -34,8 +34,7 @@ def test_a_published_run_names_itself_and_its_scores(folder):
         assert config == PRESETS[folder.name]
     assert metrics["training"]["episodes"] == config.training.episodes
     assert metrics["evaluation"]
-    if folder.name.startswith(("paper-", "standard-")):
-        assert metrics["training"]["command"].startswith("gaussproto ")
-        assert metrics["training"]["seed"] == config.training.seed
-        assert metrics["training"]["commits"]
-        assert all(len(commit.removesuffix("-dirty")) == 40 for commit in metrics["training"]["commits"])
+    assert metrics["training"]["command"].startswith("gaussproto ")
+    assert metrics["training"]["seed"] == config.training.seed
+    assert metrics["training"]["commits"]
+    assert all(len(commit.removesuffix("-dirty")) == 40 for commit in metrics["training"]["commits"])

@@ -79,7 +79,7 @@ def print_table(title: str, columns: list[str], rows: list[list[str]], right: in
         table.add_column(column, justify="right" if right and i >= right else "left", overflow="fold")
     for row in rows:
         table.add_row(*row)
-    console = out if out.is_terminal else Console(width=160, highlight=False)  # a pipe has no width: let no line wrap
+    console = out if out.is_terminal else Console(width=1000, highlight=False)  # a pipe has no width: let no line wrap
     if title:
         console.print(title, style="bold", markup=False, soft_wrap=True)
     console.print(table)

@@ -71,7 +71,8 @@ def reproduce(
         files = {"page": str(page), "figures": [str(path) for path in figures], "left_out": left_out}
         return console.print_json({"tables": [asdict(table) for table in shown], **files})
     for table in shown:
-        console.print_table(table.title, list(table.columns), [list(row) for row in table.rows], right=2)
+        lines = [[cell.replace("`", "") for cell in row] for row in table.rows]  # a terminal shows no Markdown
+        console.print_table(table.title, list(table.columns), lines, right=2)
     notes = dict.fromkeys(table.note for table in shown)  # each once
     for sentence in [*notes, *caveats(budget, data), *(f"left out: {reason}" for reason in left_out)]:
         console.say(sentence)

@@ -47,9 +47,10 @@ def main() -> None:
     path = Path(mkdtemp()) / f"{given.name}.safetensors"  # the package gets it when all is well
     save(whole, given.name, path, torch.float16)
     scores = evaluate(load_checkpoint(path).network(), images, shots=SHOTS)
-    lost = max(a.accuracy - b.accuracy for a, b in zip(exact.scores, scores.scores, strict=True))
+    lost = max(0.0, *(a.accuracy - b.accuracy for a, b in zip(exact.scores, scores.scores, strict=True)))
+    precision = f"Half precision; it costs at most {100 * lost:.3f} points of accuracy."
     if lost > MOST_LOST:
-        print(f"half precision costs {100 * lost:.3f} points: kept in single precision")
+        precision = f"Single precision; half would cost {100 * lost:.3f} points of accuracy."
         save(whole, given.name, path, torch.float32)
         scores = exact
     if path.stat().st_size > LARGEST:
@@ -58,10 +59,12 @@ def main() -> None:
     calibration, _ = calibrate_weights(twin.last)
     sureness = measure(load_checkpoint(path).network().eval(), images, calibration)
     write_calibration(path, calibration)
-    text = card(given.name, whole, read_json(run.metrics), scores, study, path.stat().st_size, max(lost, 0.0))
+    text = card(given.name, whole, read_json(run.metrics), scores, study, path.stat().st_size, precision)
     text = text.replace("## Training", f"{sure(calibration, sureness, other)}\n## Training", 1)
-    shutil.copyfile(path, HERE / path.name)
-    (HERE / f"{given.name}.md").write_text(text)
+    with write_then_rename(HERE / f"{given.name}.md") as temporary:
+        temporary.write_text(text)
+    with write_then_rename(HERE / path.name) as temporary:
+        shutil.copyfile(path, temporary)
     digests = json.loads((HERE / "digests.json").read_text())
     digests[given.name] = hashlib.sha256(path.read_bytes()).hexdigest()
     write_json(HERE / "digests.json", dict(sorted(digests.items())))
@@ -95,8 +98,9 @@ def save(checkpoint: Checkpoint, name: str, path: Path, dtype: torch.dtype) -> N
         save_file({key: value.contiguous() for key, value in tensors.items()}, temporary, metadata=metadata)
 
 
-def card(name, checkpoint, metrics, scores, study, size, lost) -> str:
+def card(name, checkpoint, metrics, scores, study, size, precision) -> str:
     config, training = checkpoint.config, metrics["training"]
+    threads = training.get("threads") or [metrics["machine"]["threads"]]
     network, episode = config.network, config.episode
     damage = ", ".join(f"{100 * f:g} % to {n} x {n}" for stage in config.training.stages for n, f in stage.damage)
     rows = "\n".join(
@@ -130,10 +134,10 @@ the higher precision in {100 * study.clean_is_higher:.1f} % of pairs.
 {training["episodes"]:,} episodes of {episode.way} classes and {episode.drawings} images of each, from the 30 background
 alphabets of Omniglot with rotations as classes; {episode.shot} to {episode.max_shot or episode.shot} supports, drawn anew for each of
 {episode.splits} splits of an episode; damage: {damage or "none"}; distortions of strength {config.training.distort:g}; Adam, {config.training.schedule} from
-{config.training.learning_rate:g}; seed {training["seed"]}{f"; starting from {training['init']}" if training["init"] else ""}. {training["seconds"] / 60:.0f} minutes on {metrics["machine"]["threads"]} thread(s) of an
-{metrics["machine"]["processor"]}. The test alphabets chose nothing.
+{config.training.learning_rate:g}; seed {training["seed"]}{f"; starting from {training['init']}" if training["init"] else ""}. {training["seconds"] / 60:.0f} minutes on
+{" or ".join(map(str, threads))} thread{"s" if threads != [1] else ""} of {metrics["machine"]["processor"]}. The test alphabets chose nothing.
 `{training["command"]}`, commit {", ".join(training["commits"])}.
-Half precision costs at most {100 * lost:.3f} points of accuracy.
+{precision}
 
 ## Limits
 Light strokes on a dark ground, 28 x 28 pixels, one symbol to an image. It has seen handwritten characters only: photographs,
@@ -154,7 +158,8 @@ def sure(calibration, sureness, twin) -> str:
 Temperature {calibration.temperature:.3f} times the spread, and the limits of distance, were fitted on {calibration.classes:,} classes of alphabets of the
 training set, with a network trained by the same recipe ({twin.position.episode:,} episodes) without those alphabets. On the test alphabets: expected calibration
 error (15 bins) at temperature 1 and calibrated; AUROC of the smallest distance, known against unknown classes;
-images called unknown, in %, when {100 * sureness[0].rate:g} % of those of known classes may be.
+images called unknown, in %, when {100 * sureness[0].rate:g} % of those of known classes may be. One temperature serves every
+number of examples: where the first error is the smaller, the network was calibrated well enough without it.
 
 | | error at 1 | calibrated | AUROC | known rejected | unknown rejected |
 |---|---|---|---|---|---|

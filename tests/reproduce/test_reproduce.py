@@ -63,13 +63,14 @@ def test_what_is_done_is_skipped_and_what_is_missing_is_measured(answered, split
 
     part = json.loads(path.read_text())
     del part["evaluation"]["strokes batch top"], part["damage"]
+    part["evaluation"]["strokes running last"] |= {"rounds": 3, "scores": []}  # as --rounds 3 leaves it
     part["curve"].pop(1)
     path.write_text(json.dumps(part))
     answer(tiny(), split, answered)
     again = json.loads(path.read_text())
     assert again["damage"] == whole["damage"]
     assert again["curve"] == whole["curve"]
-    assert again["evaluation"]["strokes batch top"]["scores"] == whole["evaluation"]["strokes batch top"]["scores"]
+    assert again["evaluation"] == whole["evaluation"]
 
 
 def test_another_recipe_in_the_same_folder_is_refused(answered, split):
@@ -88,6 +89,15 @@ def test_tables_hold_the_scores(answered):
     assert row[3] == f"{100 * found['accuracy']:.2f} ± {100 * found['std']:.2f} [± {100 * found['interval']:.2f}]"
     assert row[4] == words(score(runs["small-radius"], (20, 1), "batch"), interval=True)
     assert all(len(line) == len(table.columns) for table in tables("all", runs) for line in table.rows)
+
+
+def test_scores_on_other_data_are_not_in_the_tables(answered, tmp_path):
+    shutil.copytree(answered, tmp_path / "small-radius")
+    path = tmp_path / "small-radius" / "metrics.json"
+    metrics = json.loads(path.read_text())
+    other = metrics["evaluation"]["strokes running top"] | {"data": "omniglot"}
+    path.write_text(json.dumps(metrics | {"evaluation": {"omniglot running top": other} | metrics["evaluation"]}))
+    assert read_runs(tmp_path)["small-radius"]["evaluation"].keys() == metrics["evaluation"].keys()
 
 
 def test_figures_are_drawn_where_their_runs_are(answered, tmp_path, monkeypatch):
@@ -171,3 +181,14 @@ def test_every_row_has_its_runs():
 def test_unknown_names(what, only, message):
     with pytest.raises(InputError, match=message):
         rows_of(what, only)
+
+
+def test_stopped_while_it_is_scored(gaussproto, tmp_path, monkeypatch):
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("gaussproto.reproduce.answer.answer", interrupted)
+    code, _, err = gaussproto("reproduce", "verification", "--budget", "quick", "--data", "strokes")
+    assert code == 130
+    assert "stopped in small-none-5shot; the same command goes on" in err

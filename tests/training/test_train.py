@@ -15,7 +15,7 @@ from gaussproto.evaluation.protocol import evaluate
 from gaussproto.model.covariance import Precision
 from gaussproto.presets import preset
 from gaussproto.training.checkpoint import load_checkpoint
-from gaussproto.training.run_folder import load_network
+from gaussproto.training.run_folder import RunFolder, load_network
 from gaussproto.training.train import DeadPrecisionWarning, TrainingDiverged, learning_rate, train
 
 
@@ -227,9 +227,25 @@ def test_a_log_cut_in_the_middle_of_a_line_is_mended(characters, tmp_path):
 
 def test_resuming_a_finished_run_changes_nothing(characters, tmp_path):
     train(tiny(), characters, tmp_path / "run")
-    before = weights(tmp_path / "run")
+    run = RunFolder(tmp_path / "run")
+    run.write_evaluation("strokes", "last", evaluate(load_network(run.path), characters, (5,), (1,)))
+    before, metrics = weights(tmp_path / "run"), run.read_metrics()
     assert train(tiny(), characters, tmp_path / "run", resume=True).episodes == 40
     assert same(before, weights(tmp_path / "run"))
+    assert run.read_metrics() == metrics
+
+
+def test_scores_from_before_the_end_are_not_those_of_the_run(characters, tmp_path):
+    run = RunFolder(tmp_path / "run")
+
+    def look(record):
+        if record.episode == 30:  # the weights of episode 20 are there
+            run.write_evaluation("strokes", "last", evaluate(load_network(run.path), characters, (5,), (1,)))
+            run.write_metrics(damage={}, curve=[{"episode": 20}])
+
+    train(tiny(), characters, run.path, on_log=look)
+    assert run.read_metrics().keys() == {"training", "machine", "curve"}
+    assert run.read_metrics()["training"]["threads"] == [torch.get_num_threads()]
 
 
 def test_a_run_is_not_overwritten_nor_mixed(characters, tmp_path):

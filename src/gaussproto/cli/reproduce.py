@@ -21,7 +21,7 @@ def reproduce(
         str,
         typer.Argument(
             metavar="WHAT",
-            help="verification, results, distances, ours, comparison, figures or all.",
+            help=f"{', '.join(WHAT[:-1])} or {WHAT[-1]}.",
             autocompletion=lambda incomplete: [name for name in WHAT if name.startswith(incomplete)],
         ),
     ],
@@ -58,9 +58,13 @@ def reproduce(
         for name, config in configs.items():
             show = partial(show_training, bars, f"{name}: training", config.training.episodes, [])
             measure = partial(_prefixed, bars, name)
-            stopped = answer(config, split, out / name, device=device, on_log=show, progress=measure)
+            try:
+                stopped = answer(config, split, out / name, device=device, on_log=show, progress=measure)
+            except KeyboardInterrupt:  # while it was scored
+                console.say(_stopped(name))
+                raise
             if stopped:
-                console.say(f"stopped in {name}; the same command goes on")
+                console.say(_stopped(name))
                 raise typer.Exit(128 + (stopped.stopped_by or 0))
         runs = read_runs(out)
         shown = tables(what, runs)
@@ -78,6 +82,10 @@ def reproduce(
         console.say(sentence)
     console.say(f"trained on {hardware(runs)}; tables: {page}" + (f"; figures: {out / 'figures'}" if figures else ""))
     return None
+
+
+def _stopped(name: str) -> str:
+    return f"stopped in {name}; the same command goes on"
 
 
 def _prefixed(bars: console.Bars, name: str, what: str, done: int, total: int | None) -> None:

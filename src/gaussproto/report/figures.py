@@ -10,8 +10,8 @@ from typing import NamedTuple
 import torch
 from matplotlib.figure import Figure
 
-from gaussproto.config import Norm
-from gaussproto.data.images import Progress, silent
+from gaussproto.config import DataConfig, Norm
+from gaussproto.data.images import LabelledImages, Progress, silent
 from gaussproto.errors import InputError
 from gaussproto.report.curves import EARLIER, accuracy_over_episodes, accuracy_over_shots, loss_over_episodes
 from gaussproto.report.diagram import network_diagram
@@ -68,10 +68,15 @@ def write_figure(
     *,
     data_root: Path | None = None,
     progress: Progress = silent,
+    loaded: dict[DataConfig, LabelledImages] | None = None,
 ) -> list[Path]:
-    """Draw one figure of the paper with its note and write `figure-NN.svg` and `figure-NN.png` into a folder."""
+    """Draw one figure of the paper with its note and write `figure-NN.svg` and `figure-NN.png` into a folder.
+
+    `loaded` shares test images among figures.
+    """
     title = _known(number).title
-    sources = {label: RunSource(run, data_root, progress) for label, run in runs.items()}
+    loaded = {} if loaded is None else loaded
+    sources = {label: RunSource(run, data_root, progress, loaded) for label, run in runs.items()}
     figure, note = draw_figure(number, sources, options)
     add_note(figure, note)
     return save_figure(figure, folder, f"figure-{int(number):02d}", title)
@@ -208,9 +213,10 @@ def _map(pictures: bool) -> Callable[[Mapping[str, RunSource], Options], Drawn]:
 def map_note(view: EpisodeView, pictures: bool) -> str:
     """How to read a map of the embedding space."""
     C, Q = view.query.shape[:2]
-    marks = "stars are prototypes" if pictures else "stars are prototypes, each with one of its supports in a frame"
+    frames = "" if pictures else ", one of which is in a frame"
     return (
-        f"{C} classes never seen in training, {Q} queries of each; {marks}, made of {view.support.shape[1]} supports."
+        f"{C} classes never seen in training, {Q} queries of each; a star is the prototype of a class, made of "
+        f"{view.support.shape[1]} supports{frames}."
     )
 
 

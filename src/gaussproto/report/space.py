@@ -14,6 +14,7 @@ from gaussproto.report.style import INK, MARKERS, PAPER, SERIES, SOFT, new_figur
 
 RADIUS = 0.055  # of the plot's width: the median circle or ellipse of a support
 SHAPE = 0.88  # height of the plane to its width
+CORNERS = np.array([[-1, -1], [-1, 1], [1, -1], [1, 1], [0, 0]])
 HALO = [withStroke(linewidth=2.5, foreground=PAPER)]
 STAR = {"marker": "*", "markersize": 14, "markeredgecolor": PAPER, "markeredgewidth": 0.8, "zorder": 6}
 
@@ -116,13 +117,14 @@ def embedding_map(view: EpisodeView, pictures: bool) -> Figure:
             face = "none" if c // len(SERIES) else colour
             axes.plot(*dots[c].T, MARKERS[c % len(MARKERS)], color=colour, ms=4, alpha=0.8, markerfacecolor=face)
     if not pictures:
+        taken = np.concatenate([dots.reshape(-1, 2), stars])
         for c, colour in enumerate(_colours(view)):
             axes.plot(*stars[c : c + 1].T, color=colour, **STAR)  # type: ignore[arg-type]
-            others = np.delete(stars, c, axis=0)
-            away = stars[c] - others[np.linalg.norm(others - stars[c], axis=1).argmin()]
-            reach = float(np.quantile(np.linalg.norm(dots[c] - stars[c], axis=1), 0.8)) + 0.045 * width
+            away = _free(stars[c], taken, width) - stars[c]
+            reach = float(np.linalg.norm(away))
             box = _beside(axes, view.support[c, 0], stars[c], away, reach, 0.048 * width, colour)
             axes.add_patch(_frame(box, 0.054 * width, colour))
+            taken = np.concatenate([taken, box + 0.027 * width * CORNERS])
     axes.set_aspect("equal")
     axes.set_xlabel(f"first principal component ({100 * plane.share[0]:.0f} % of the variance)")
     axes.set_ylabel(f"second ({100 * plane.share[1]:.0f} %)")
@@ -142,6 +144,18 @@ def _limits(axes: Axes, points: np.ndarray, margin: float) -> float:
     axes.set_xlim(x - width / 2, x + width / 2)
     axes.set_ylim(y - height / 2, y + height / 2)
     return width
+
+
+def _free(point: np.ndarray, taken: np.ndarray, width: float) -> np.ndarray:
+    """A spot with room for a small frame, as near to a point as there is one; or else the emptiest."""
+    angles = np.linspace(0, 2 * np.pi, 32, endpoint=False)
+    circle = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    spot = point
+    for reach in np.linspace(0.05, 0.25, 9) * width:
+        spot = _emptiest(point + reach * circle, taken)
+        if np.abs(taken - spot).max(axis=1).min() > 0.035 * width:
+            break
+    return spot
 
 
 def _emptiest(spots: np.ndarray, taken: np.ndarray) -> np.ndarray:

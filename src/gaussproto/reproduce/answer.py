@@ -10,7 +10,7 @@ from gaussproto.config import Norm, RunConfig
 from gaussproto.data.images import Progress, silent
 from gaussproto.data.load import Split
 from gaussproto.errors import InputError
-from gaussproto.evaluation.protocol import evaluate, usual_shots, usual_ways
+from gaussproto.evaluation.protocol import ROUNDS, evaluate, usual_shots, usual_ways
 from gaussproto.evaluation.robustness import damage_study
 from gaussproto.report.measure import thinned
 from gaussproto.training.checkpoint import load_checkpoint
@@ -35,8 +35,11 @@ def answer(
     Gives the training's result if it was stopped by a signal, None once everything is there.
     """
     run = RunFolder(folder)
-    if not trained(run, config):
-        result = train(config, split.train, folder, resume=run.config.exists(), device=device, on_log=on_log)
+    begun = run.config.exists()
+    if begun:
+        run.open(config, resume=True)  # another run's folder is refused
+    if not run.ended:
+        result = train(config, split.train, folder, resume=begun, device=device, on_log=on_log)
         if result.stopped_by:
             return result
     for checkpoint in ("top", "last"):
@@ -48,15 +51,6 @@ def answer(
     return None
 
 
-def trained(run: RunFolder, config: RunConfig) -> bool:
-    """Whether the training in a folder went to its end; another run's folder is refused."""
-    if not run.config.exists():
-        return False
-    run.open(config, resume=True)
-    done = run.read_metrics().get("training", {}).get("episodes")
-    return bool(done == config.training.episodes)
-
-
 def _score(
     run: RunFolder,
     config: RunConfig,
@@ -66,14 +60,19 @@ def _score(
     shots: tuple[int, ...] | None,
     progress: Progress,
 ) -> None:
-    ways, shots = usual_ways(split.test), shots or tuple(usual_shots(split.test))
+    shots = shots or tuple(usual_shots(split.test))
     key = f"{config.data.data} {norm} {checkpoint}"
-    there = run.read_metrics().get("evaluation", {}).get(key, {}).get("scores", [])
-    if {(way, shot) for way in ways for shot in shots} <= {(score["way"], score["shot"]) for score in there}:
+    there = run.read_metrics().get("evaluation", {}).get(key, {})
+    usual = (there.get("classes"), there.get("rounds"), there.get("seed")) == (split.test.way, ROUNDS[norm], 0)
+    done = {(score["way"], score["shot"]) for score in there["scores"]} if usual else set()
+    ways = [way for way in usual_ways(split.test) if not {(way, shot) for shot in shots} <= done]
+    if not ways:
         return
     networks = [load_checkpoint(path).network() for path in run.weights(checkpoint)]
-    result = evaluate(networks, split.test, ways, shots, norm=norm, progress=progress)
-    run.write_evaluation(config.data.data, checkpoint, result)
+    together = [ways] if norm == "running" else [[way] for way in ways]  # one way after the other where it takes long
+    for some in together:
+        result = evaluate(networks, split.test, some, shots, norm=norm, progress=progress)
+        run.write_evaluation(config.data.data, checkpoint, result)
 
 
 def _curve(run: RunFolder, split: Split, progress: Progress) -> None:

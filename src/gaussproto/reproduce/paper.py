@@ -85,15 +85,13 @@ LITERATURE: dict[str, tuple[str, str, str, str]] = {
     "TCML": ("", "", "98.8 ± 0.22", "99.2 ± 0.17"),
     "Finn et al. (MAML)": ("", "", "98.7 ± 0.4", "99.9 ± 0.3"),
     "Munkhdalai and Yu": ("", "", "98.9", ""),
-    "the paper, radius": ("97.02 ± 0.04", "99.16 ± 0.05", "99.02 ± 0.05", "99.66 ± 0.02"),
-    "the paper, radius with damage": ("96.94 ± 0.14", "99.29 ± 0.04", "99.07 ± 0.03", "99.73 ± 0.02"),
 }
-COMPARED = ("big-radius-learned", "big-radius-learned-damage")
+COMPARED = {"big-radius-learned": "radius", "big-radius-learned-damage": "radius with damage"}
 
 # The runs of each figure, by their labels in its legend; the label of a single run is not shown.
 FIGURE_RUNS: dict[int, dict[str, str]] = {
-    1: {"network": "small-weighted"},
-    2: {"network": "small-weighted"},
+    1: {"network": "big-diagonal"},
+    2: {"network": "big-diagonal"},
     3: {"network": "small-none"},
     4: {"vanilla": "big-none", "radius": "big-radius-learned", "diagonal": "big-diagonal"},
     5: {"without damage": "big-radius-learned", "with damage": "big-radius-learned-damage"},

@@ -13,6 +13,7 @@ from gaussproto.reproduce.paper import COMPARED, LITERATURE, TABLES, Budget, Row
 Metrics = Mapping[str, Any]
 NOT_RUN = "-"
 NORMS = ("running", "batch")
+MINUTES = "minutes of training"
 BAD = (2, 3, 4, 5)  # of five supports
 HOW = (
     "Accuracy in % on classes never seen in training. Ours: the mean over the five checkpoints with the highest "
@@ -21,8 +22,8 @@ HOW = (
 )
 HOW_BAD = (
     "Accuracy in % of the last checkpoint, 20-way, running statistics (each image judged alone), some of the five "
-    "supports of every class brought down to 7 x 7 pixels. Precision: mean ± spread of clean images, mean of such "
-    "images, and in how many of 100 pairs the clean one has the higher."
+    "supports of every class brought down to 7 x 7 pixels. Precision: mean ± spread of clean images, mean of damaged "
+    "ones, and in how many of 100 pairs the clean one has the higher."
 )
 
 
@@ -45,7 +46,14 @@ class Table:
 def read_runs(folder: Path, family: str = "") -> dict[str, Metrics]:
     """The metrics of every run in a folder whose name begins with that of the family, by the rest of its name."""
     found = sorted(folder.glob(f"{family}*/metrics.json"))
-    return {path.parent.name.removeprefix(family): read_json(path) for path in found}
+    return {path.parent.name.removeprefix(family): _read(path) for path in found}
+
+
+def _read(path: Path) -> Metrics:
+    """The metrics of a run; its scores on other data than its own are none of a table's."""
+    metrics, data = read_json(path), read_json(path.with_name("config.json"))["data"]["data"]
+    own = {key: found for key, found in metrics.get("evaluation", {}).items() if found["data"] == data}
+    return {**metrics, "evaluation": own}
 
 
 def tables(what: str, runs: Mapping[str, Metrics]) -> list[Table]:
@@ -111,8 +119,9 @@ def minutes(metrics: Metrics | None) -> str:
     """How long the training took, and on how much."""
     if not metrics or "training" not in metrics:
         return NOT_RUN
-    threads = metrics["machine"]["threads"]
-    return f"{metrics['training']['seconds'] / 60:.0f} on {threads} thread{'s' if threads > 1 else ''}"
+    threads = metrics["training"].get("threads") or [metrics["machine"]["threads"]]
+    words = ", then ".join(map(str, threads)) + (" threads" if threads[-1] > 1 else " thread")
+    return f"{metrics['training']['seconds'] / 60:.0f} on {words}"
 
 
 def hardware(runs: Mapping[str, Metrics]) -> str:
@@ -133,7 +142,7 @@ def _against_paper(name: str, title: str, runs: Mapping[str, Metrics], way: int)
             mean, std = row.paper[way, shot]
             line += [f"{mean:.2f} ± {std:.2f}", *_both(runs.get(row.run), (way, shot))]
         lines.append((*line, minutes(runs.get(row.run))))
-    return Table(name, title, (*columns, "minutes"), tuple(lines), HOW)
+    return Table(name, title, (*columns, MINUTES), tuple(lines), HOW)
 
 
 def _both(metrics: Metrics | None, task: Task) -> list[str]:
@@ -141,7 +150,7 @@ def _both(metrics: Metrics | None, task: Task) -> list[str]:
 
 
 def _distances(runs: Mapping[str, Metrics]) -> Table:
-    columns = ("run", "distance", "1-shot, running", "batch", "5-shot, running", "batch", "minutes")
+    columns = ("run", "distance", "1-shot, running", "batch", "5-shot, running", "batch", MINUTES)
     lines = []
     for row in TABLES["distances"]:
         run = runs.get(row.run)
@@ -161,13 +170,13 @@ def _ours(runs: Mapping[str, Metrics]) -> Table:
     )
     every = [*TABLES["verification"], *TABLES["results"], *TABLES["ours"]]
     rows = [row for row in every if row.run in runs]
-    lines = tuple(_damage_line(row, runs.get(row.run), tasks) for row in rows)
+    lines = tuple(_damage_line(row, runs[row.run], tasks) for row in rows)
     return Table("ours", "Bad supports", columns, lines, HOW_BAD)
 
 
-def _damage_line(row: Row, metrics: Metrics | None, tasks: Sequence[Task]) -> tuple[str, ...]:
+def _damage_line(row: Row, metrics: Metrics, tasks: Sequence[Task]) -> tuple[str, ...]:
     clean = [words(score(metrics, task, checkpoint="last")) for task in tasks]
-    study = (metrics or {}).get("damage")
+    study = metrics.get("damage")
     if study is None:
         return (f"`{row.run}`", row.label, *clean, *[NOT_RUN] * (len(BAD) + 2))
     accuracy = [f"{100 * study['accuracy'][bad]:.2f}" for bad in BAD]
@@ -180,6 +189,10 @@ def _damage_line(row: Row, metrics: Metrics | None, tasks: Sequence[Task]) -> tu
 def _comparison(runs: Mapping[str, Metrics]) -> Table:
     tasks = ((20, 1), (20, 5), (5, 1), (5, 5))
     lines: list[tuple[str, ...]] = [(name, *(cell or NOT_RUN for cell in cells)) for name, cells in LITERATURE.items()]
+    rows = {row.run: row for row in TABLES["results"]}
+    for run, label in COMPARED.items():
+        cells = (rows[run].paper[task] for task in tasks)
+        lines.append((f"the paper, {label}", *(f"{mean:.2f} ± {std:.2f}" for mean, std in cells)))
     lines += [
         (f"ours, `{run}`, {norm}", *(words(score(runs.get(run), task, norm)) for task in tasks))
         for run in COMPARED

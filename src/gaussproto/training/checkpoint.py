@@ -38,6 +38,7 @@ class Position:
     warned: bool = False  # that the precision is dead
     command: str = ""  # that began it
     commits: list[str | None] = field(default_factory=list)  # of the code that trained it; more if it changed meanwhile
+    threads: list[int] = field(default_factory=list)  # that it was trained on; more if that changed
 
     def __post_init__(self) -> None:
         self.kept = [(accuracy, episode) for accuracy, episode in self.kept]  # JSON knows no tuples

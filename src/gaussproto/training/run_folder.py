@@ -133,6 +133,14 @@ class RunFolder:
         """Every line of the log."""
         return [json.loads(line) for line in self.log_file.read_text().splitlines()]
 
+    @property
+    def ended(self) -> bool:
+        """Whether the training went to its end."""
+        if not self.config.exists():
+            return False
+        done = self.read_metrics().get("training", {}).get("episodes")
+        return bool(done == read_config(self.config).training.episodes)
+
     def read_metrics(self) -> dict[str, Any]:
         """Its results so far."""
         return dict(read_json(self.metrics)) if self.metrics.exists() else {}
@@ -156,7 +164,9 @@ class RunFolder:
 
     def write_summary(self, network: GaussianPrototypicalNetwork, position: Position, training: TrainingConfig) -> None:
         """Say in `metrics.json` how the training went, from what command and code, and on what machine."""
-        last = self.read_log()[-1]
+        last, before = self.read_log()[-1], self.read_metrics()
+        if before.get("training", {}).get("episodes") != position.episode:  # what else is there was measured on the way
+            write_json(self.metrics, {name: value for name, value in before.items() if name == "curve"})
         self.write_metrics(
             training={
                 "episodes": position.episode,
@@ -169,6 +179,7 @@ class RunFolder:
                 "init": training.init,
                 "command": position.command,
                 "commits": position.commits,
+                "threads": position.threads,
             },
             machine=machine(),
         )

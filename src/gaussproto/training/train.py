@@ -218,8 +218,9 @@ def _start_or_resume(
         restore_optimizer(optimizer, network, checkpoint.tensors)
     run.forget_after(position.episode, position.kept)
     position.command = position.command or command()
-    if commit() not in position.commits and position.episode < config.training.episodes:
-        position.commits.append(commit())
+    if position.episode < config.training.episodes:
+        position.commits = list(dict.fromkeys([*position.commits, commit()]))
+        position.threads = list(dict.fromkeys([*position.threads, torch.get_num_threads()]))
     return network, optimizer, position
 
 

@@ -122,6 +122,9 @@ class EpisodeConfig(_Frozen):
     splits: int = Field(
         1, ge=1, description="times that an encoded episode is split anew into support and query; the paper: 1"
     )
+    mirror: bool = Field(
+        False, description="mirror half of the classes of an episode, at random: twice as many classes; the paper: no"
+    )
     adapt: bool = Field(False, description="make episodes smaller where there are fewer classes or images than that")
 
     @model_validator(mode="after")

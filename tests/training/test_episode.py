@@ -50,6 +50,15 @@ def test_the_generator_decides_everything(characters):
     assert not torch.equal(first, other)
 
 
+def test_a_mirrored_class_is_mirrored_in_all_its_drawings(characters):
+    plain, mirrored = (
+        sample_episode(characters, 40, 3, torch.Generator().manual_seed(5), mirror) for mirror in (False, True)
+    )
+    flipped = (mirrored != plain).flatten(1).any(dim=1)
+    assert 8 < int(flipped.sum()) < 32
+    assert torch.equal(mirrored[flipped], plain[flipped].flip(-1))
+
+
 EPISODES = st.builds(
     lambda way, shot, more, query, splits: EpisodeConfig(
         way=way, shot=shot, max_shot=more and shot + more, query=query, splits=min(splits, shot + query), adapt=True

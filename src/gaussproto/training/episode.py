@@ -59,11 +59,20 @@ def sample_drawings(counts: Tensor, drawings: int, generator: torch.Generator) -
     return order.argsort(dim=1)[:, :drawings]
 
 
-def sample_episode(images: LabelledImages, way: int, drawings: int, generator: torch.Generator) -> Tensor:
-    """(way, drawings, channels, H, W) uint8: random classes without replacement, random drawings of each."""
+def sample_episode(
+    images: LabelledImages, way: int, drawings: int, generator: torch.Generator, mirror: bool = False
+) -> Tensor:
+    """(way, drawings, channels, H, W) uint8: random classes without replacement, random drawings of each.
+
+    With `mirror` each class is, with probability one half, the mirror image of itself, which is a class of its own.
+    """
     check_enough(images, way, drawings)
     classes = torch.randperm(images.way, generator=generator)[:way]
-    return images.gather(classes, sample_drawings(images.counts[classes], drawings, generator))
+    drawn = images.gather(classes, sample_drawings(images.counts[classes], drawings, generator))
+    if mirror:
+        flipped = (torch.rand(way, generator=generator) < 0.5).to(drawn.device)
+        drawn[flipped] = drawn[flipped].flip(-1)
+    return drawn
 
 
 def episode_loss(network: GaussianPrototypicalNetwork, x: Tensor, s: Tensor | None, shot: int) -> tuple[Tensor, Tensor]:

@@ -133,7 +133,7 @@ def _train(
             optimizer.param_groups[0]["lr"] = learning_rate(training, now)
 
             shots = _draw_shots(config, generator)
-            drawn = sample_episode(images, episode.way, episode.drawings, generator)
+            drawn = sample_episode(images, episode.way, episode.drawings, generator, episode.mirror)
             batch = distort(as_float(drawn.flatten(0, 1)), training.distort, generator)
             batch, _ = damage(batch, stage.damage, generator)
             waiting.append(step(network, optimizer, batch, episode.way, shots))

@@ -132,7 +132,7 @@ the higher precision in {100 * study.clean_is_higher:.1f} % of pairs.
 
 ## Training
 {training["episodes"]:,} episodes of {episode.way} classes and {episode.drawings} images of each, from the 30 background
-alphabets of Omniglot with rotations as classes; {episode.shot} to {episode.max_shot or episode.shot} supports, drawn anew for each of
+alphabets of Omniglot with rotations{" and their mirror images" if episode.mirror else ""} as classes; {episode.shot} to {episode.max_shot or episode.shot} supports, drawn anew for each of
 {episode.splits} splits of an episode; damage: {damage or "none"}; distortions of strength {config.training.distort:g}; Adam, {config.training.schedule} from
 {config.training.learning_rate:g}; seed {training["seed"]}{f"; starting from {training['init']}" if training["init"] else ""}. {training["seconds"] / 60:.0f} minutes on
 {" or ".join(map(str, threads))} thread{"s" if threads != [1] else ""} of {metrics["machine"]["processor"]}. The test alphabets chose nothing.

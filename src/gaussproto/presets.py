@@ -59,9 +59,9 @@ SEVERAL_EPISODE = EpisodeConfig(way=120, shot=1, max_shot=2, query=1, splits=3)
 SEVERAL_DAMAGE = ((10, 0.003), (7, 0.003))
 # Of 360 images: 15 minutes on two cores or 25 on one for the small encoder, 99 on one for the big one.
 STANDARD_EPISODES = {"small": 5400, "big": 3600}
-# For the big weights that people will use: longer, on images that are a little distorted and of twice as many classes, so that it does not
-# learn the same ones by heart. On the held-out alphabets, at 2,400 episodes, the two change nothing yet (96.8 / 99.0
-# with and without), but leave more to learn: in its last 200 episodes 95.4 % are right, and 97.1 % without.
+# For the big weights that people will use: longer, on images that are a little distorted and of twice as many classes,
+# so that it does not learn them by heart. On the held-out alphabets, at 2,400 episodes, the two change nothing yet
+# (96.8 / 99.0 with and without), but leave more to learn: in training 95.4 % are right at the end, and 97.1 % without.
 LONG_BIG: dict[str, Any] = {"episodes": 7200, "distort": 0.5, "mirror": True}
 FULL_DIM = 32  # its D (D + 1) / 2 raw outputs are 528 already
 # From `fast-small-weighted` as it was when trained with two supports, to 8 drawings of 16 invented signs, scored on 60

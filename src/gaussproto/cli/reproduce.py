@@ -76,7 +76,7 @@ def reproduce(
         return console.print_json({"tables": [asdict(table) for table in shown], **files})
     for table in shown:
         lines = [[cell.replace("`", "") for cell in row] for row in table.rows]  # a terminal shows no Markdown
-        console.print_table(table.title, list(table.columns), lines, right=2)
+        console.print_table(table.title, list(table.columns), lines, right=table.labels)
     notes = dict.fromkeys(table.note for table in shown)  # each once
     for sentence in [*notes, *caveats(budget, data), *(f"left out: {reason}" for reason in left_out)]:
         console.say(sentence)

@@ -78,7 +78,7 @@ def accuracy_over_shots(series: Mapping[str, Sequence[Score]], way: int) -> Figu
     axes[0].set_ylabel(f"{way}-way accuracy, %")
     if several:
         axes[0].legend(loc="lower right")
-        axes[1].set_ylabel(f"points against\n{_short(next(iter(series)))}")
+        axes[1].set_ylabel(f"points more than\n{_short(next(iter(series)))}")
     axes[-1].set_xlabel("supports of each class, k")
     axes[-1].xaxis.set_major_locator(MaxNLocator(10, integer=True))
     return figure

@@ -36,6 +36,7 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     note: str = ""  # how to read it
+    labels: int = 2  # columns before the numbers
 
     def markdown(self) -> str:
         """As GitHub shows it."""
@@ -198,7 +199,8 @@ def _comparison(runs: Mapping[str, Metrics]) -> Table:
         for run in COMPARED
         for norm in NORMS
     ]
-    return Table("comparison", "The literature, as the paper quotes it", ("model", *_columns(tasks)), tuple(lines), HOW)
+    columns = ("model", *_columns(tasks))
+    return Table("comparison", "The literature, as the paper quotes it", columns, tuple(lines), HOW, labels=1)
 
 
 def _columns(tasks: Sequence[Task]) -> list[str]:

@@ -57,6 +57,12 @@ def test_the_papers_settings():
     ]
 
 
+def test_the_split_of_a_folder_stays_with_the_folder():
+    run = preset("fast-small-none", data="mine", split={"test": ["a", "b"]})
+    assert run.override(way=9).data.split == run.data.split
+    assert run.override(data="strokes").data.split is None
+
+
 def test_any_setting_can_be_changed(weights):
     values = {
         "data": "strokes", "rotations": False, "image_size": 32, "channels": 3, "invert": True, "test_fraction": 0.5,

@@ -230,7 +230,7 @@ def test_what_cannot_be_exported(tmp_path, weights, exported):
     for encoder, sentence in [
         (own, "only the package's own encoders"),
         (head, "only the package's own encoders"),
-        (tmp_path / "head.safetensors", "no gaussproto configuration"),
+        (tmp_path / "head.safetensors", "it is a head, or was written by something else"),
         (exported, r"there is no run folder, \.safetensors file"),
         ("identity", "bundled weights 'identity'"),
         (7, "found a int"),

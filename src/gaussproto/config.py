@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError, model_validator
 from pydantic.fields import FieldInfo
@@ -245,6 +245,8 @@ class RunConfig(_Frozen):
                         tree[section][name] = value
                 if name == "init":
                     tree["training"]["init_digest"] = None  # it was that of other weights
+        if tree["data"]["data"] != self.data.data and "split" not in settings:
+            tree["data"]["split"] = None  # it was that of other data
         return parse_config(tree)
 
 
@@ -261,6 +263,14 @@ def setting_fields() -> dict[str, FieldInfo]:
     fields = {name: field for section in SECTIONS.values() for name, field in section.model_fields.items()}
     del fields["stages"], fields["init_digest"]
     return fields | {name: Stage.model_fields[name] for name in ("episodes", "damage")}
+
+
+def roots_of(distance: str) -> int:
+    """How many square roots of the squared Euclidean distance a distance is."""
+    roots = {"squared_euclidean": 0, "euclidean": 1, "sqrt_euclidean": 2}
+    if distance not in roots:
+        raise InputError(f"distance must be one of {', '.join(get_args(Distance))} (found {distance!r})")
+    return roots[distance]
 
 
 def _stretch(stages: list[dict[str, Any]], episodes: int) -> None:

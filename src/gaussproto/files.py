@@ -5,18 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from safetensors import SafetensorError
+
 from gaussproto.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
-
-UMASK = os.umask(0)  # it can only be asked for by setting it
-os.umask(UMASK)
 
 
 @contextmanager
@@ -25,23 +25,49 @@ def write_then_rename(path: Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.touch()
+        mode = (path if path.exists() else temporary).stat().st_mode
         yield temporary
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())  # the content is on the disk before the name is
-        # safetensors writes files that only their owner can read; these are to be like any others.
-        temporary.chmod(path.stat().st_mode if path.exists() else 0o666 & ~UMASK)
+        temporary.chmod(mode)  # those of safetensors can only be read by their owner
         temporary.replace(path)
-    except OSError as error:
-        raise InputError(f"cannot write {path} ({error.strerror or error}): free or choose another place") from error
+    except (OSError, SafetensorError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot write {path} ({why}): free or choose another place") from error
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
 
 
+@contextmanager
+def claimed(folder: Path, hint: str) -> Iterator[None]:
+    """Within, no other process can claim the folder; it ends with the process, however that ends."""
+    if sys.platform == "win32":  # it has no such locks
+        yield
+        return
+    import fcntl
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise InputError(f"cannot write to {folder} ({error.strerror}): choose another place") from error
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(f"another process is at work in {folder}: {hint}") from None
+        yield
+    finally:
+        os.close(handle)
+
+
 def remove_leftovers(folder: Path) -> None:
     """Remove what writers that were killed have left in a folder."""
-    for part in folder.glob(".*.part"):
-        part.unlink(missing_ok=True)
+    for pattern in (".*.part", ".tmp??????"):  # ours, and those of safetensors
+        for part in folder.glob(pattern):
+            part.unlink(missing_ok=True)
 
 
 def write_json(path: Path, content: Any) -> None:

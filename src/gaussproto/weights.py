@@ -45,8 +45,13 @@ def read_metadata(path: Path) -> tuple[RunConfig, dict[str, Any]]:
     except (SafetensorError, OSError) as error:
         raise InputError(f"{path} is not a readable safetensors file ({error})") from error
     if "config" not in metadata or "position" not in metadata:
-        raise InputError(f"{path} holds weights, but no gaussproto configuration: it was written by something else")
-    return parse_config(json.loads(metadata["config"])), json.loads(metadata["position"])
+        raise InputError(f"{path} holds no weights of an image network: it is a head, or was written by something else")
+    try:
+        config, position = json.loads(metadata["config"]), json.loads(metadata["position"])
+        position["transform"]
+    except (json.JSONDecodeError, TypeError, KeyError) as error:
+        raise InputError(f"{path} says nothing readable of its weights ({error}): make it again") from None
+    return parse_config(config), position
 
 
 def weights_digest(path: Path) -> str:

@@ -20,7 +20,7 @@ class Server(ThreadingHTTPServer):
     content = CONTENT
     breaks_after = None  # bytes of each answer, then the connection closes
     understands_range = True
-    errors = 0  # answers of 503 before it works
+    errors = 0  # answers of 408, 429 or 503 before it works
 
     def __init__(self):
         self.starts = []
@@ -39,7 +39,7 @@ class Handler(BaseHTTPRequestHandler):
             return self.send_error(404)
         if self.server.errors:
             self.server.errors -= 1
-            return self.send_error(503)
+            return self.send_error((503, 429, 408)[self.server.errors % 3])
         asked = re.match(r"bytes=(\d+)-", self.headers.get("Range", ""))
         start = int(asked[1]) if asked and self.server.understands_range else 0
         self.server.starts.append(start)

@@ -1,3 +1,5 @@
+import resource
+import signal
 import struct
 
 import numpy as np
@@ -63,6 +65,16 @@ def test_rotations_are_classes(characters):
         expected = np.rot90(characters.images[0, 0].numpy(), turn)
         np.testing.assert_array_equal(turned.dense[turn * C, 0, 0], expected)
     assert torch.equal(turned.images[: len(characters)], characters.images)
+    assert turned.characters == characters.classes * 4
+    assert turned.select([C, 1]).characters == (characters.classes[0], characters.classes[1])
+
+
+def test_a_class_may_be_called_turned():
+    pixels = torch.zeros(4, 1, 8, 8, dtype=torch.uint8)
+    names = ("page turned left", "page turned right")
+    images = LabelledImages(pixels, torch.tensor([2, 2]), names, names)
+    assert images.characters == names
+    assert images.with_rotations().characters == names * 4
 
 
 def test_reduction_is_anti_aliased():
@@ -191,3 +203,17 @@ def test_what_is_cached_is_made_once_and_made_again_if_broken(characters, monkey
     monkeypatch.setenv("GAUSSPROTO_CACHE", str(tmp_path / "file"))
     with pytest.warns(UserWarning, match="made anew next time: cannot write"):
         assert cached_images("some", make) is characters
+
+
+def test_a_full_disk_is_one_sentence(characters, monkeypatch, tmp_path):
+    monkeypatch.setenv("GAUSSPROTO_CACHE", str(tmp_path))
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))  # files of more than this cannot be written
+    try:
+        with pytest.warns(UserWarning, match="made anew next time: cannot write"):
+            cached_images("some", lambda: characters)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+        signal.signal(signal.SIGXFSZ, before)
+    assert not list(tmp_path.glob("*.safetensors"))

@@ -8,6 +8,7 @@ import pytest
 from PIL import Image
 
 from gaussproto import GaussianPrototypeClassifier, load
+from gaussproto.files import claimed
 from tests.end_to_end.test_cli import run
 
 
@@ -95,6 +96,7 @@ def test_a_gallery_grows_without_training(place):
         (["classify", "--gallery", "weights.safetensors", "asked"], "but not a gallery"),
         (["enroll", "new.gallery", "nowhere", *ENCODER], "there is no folder nowhere"),
         (["enroll", "new.gallery", "one", *ENCODER], "only one class ('ant')"),
+        (["enroll", "text.png/new.gallery", "support", *ENCODER], "cannot write to text.png (File exists)"),
         (["enroll", "text.png", "support", *ENCODER], "text.png is not a readable gallery"),
         (["enroll", "other.gallery", "support", *ENCODER, "--ink", "bright"], "was made with --ink dark"),
         (["enroll", "other.gallery", "support", "--encoder", "identity"], "was made with other weights"),
@@ -116,3 +118,16 @@ def test_a_mistake_is_one_line_and_code_2(place, arguments, sentence, monkeypatc
     assert out == ""
     assert not (place / "new.gallery").exists()
     assert (place / "other.gallery").read_bytes() == before
+
+
+def test_two_that_enroll_at_once_lose_nothing(place, monkeypatch, gaussproto):
+    """The second is told to wait; what the first has put in is there afterwards."""
+    monkeypatch.chdir(place)
+    monkeypatch.setenv("COLUMNS", "200")
+    with claimed(place / "shared", "wait for it"):
+        code, _, err = gaussproto("enroll", "shared/it.gallery", "support", *ENCODER)
+    assert code == 2
+    assert "another process is at work in shared: wait for it" in err
+    assert gaussproto("enroll", "shared/it.gallery", "support", *ENCODER)[0] == 0
+    assert gaussproto("enroll", "shared/it.gallery", "more", *ENCODER)[0] == 0
+    assert len(load(place / "shared" / "it.gallery").classes_) == 5

@@ -172,6 +172,8 @@ def test_stop_and_resume_by_command(place):
         (["reproduce", "results", "--out", "a file", "--data", "strokes"], "a file is a file: choose a folder"),
         (["data", "nowhere"], "there is no folder nowhere"),
         (["data", "strokes", "--sheet", "sheet.gif"], "ends in .png"),
+        (["data", "--sheet", "sheet.png"], "--sheet draws images of some data: name it"),
+        (["data", "strokes", "--verify"], "--verify compares Omniglot's files"),
         (["presets", "nothing"], "there is no preset"),
         (["fly"], "fly"),
     ],

@@ -144,6 +144,7 @@ def test_a_network_comes_back_in_the_mode_it_was_in(few, norm, training):
     evaluate(net, few, ways=[5], shots=[1], rounds=1, norm=norm)
     assert net.training == training
     assert not embed_all(net, few.images[:3])[0].is_inference()
+    net.embed(few.images[:3])[0].sum().backward()  # and can still be trained
 
 
 def test_several_checkpoints_give_mean_and_standard_deviation(few):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from gaussproto.config import NetworkConfig
+from gaussproto.errors import InputError
 from gaussproto.evaluation.protocol import evaluate
 from gaussproto.evaluation.robustness import damage_study, share_higher
 from gaussproto.model.network import GaussianPrototypicalNetwork
@@ -32,6 +33,14 @@ def test_without_damage_it_is_the_protocol(few, covariance):
     assert len(study.accuracy) == 4
     assert abs(study.accuracy[0] - score.accuracy) < 1e-6  # the same groups from the same seed
     assert (study.precision_clean is None) == (covariance == "none")
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"), [({"way": 25}, "way must be from 2 to the 24"), ({"shot": 20}, "shots go")]
+)
+def test_what_the_classes_cannot_give_is_refused(few, asked, words):
+    with pytest.raises(InputError, match=words):
+        damage_study(network(), few, **asked)
 
 
 class Sharpness(nn.Module):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from sklearn.neighbors import NearestCentroid
 
 from gaussproto.config import NetworkConfig
+from gaussproto.errors import InputError
 from gaussproto.model.covariance import LearnedSoftplus, Precision, make_transform, raw_size
 from gaussproto.model.distance import comparable, distances
 from gaussproto.model.network import GaussianPrototypicalNetwork
@@ -228,3 +229,25 @@ def test_distances_stay_exact_far_from_the_origin(far, seed):
 def test_weights_scale_out_of_the_prototype(seed, scale):
     x, s = points(seed, 3, 4, 5), precisions(seed, "diagonal", 3, 4, 5)
     torch.testing.assert_close(class_prototypes(x, s)[0], class_prototypes(x, scale * s)[0])
+
+
+def test_what_is_no_distance_and_what_has_no_support_is_refused():
+    with pytest.raises(InputError, match=r"distance must be one of euclidean, .* \(found 'Euclidean'\)"):
+        distances(torch.ones(1, 2), torch.zeros(1, 2), distance="Euclidean")
+    with pytest.raises(InputError, match="at least one support"):
+        class_prototypes(torch.zeros(2, 0, 3))
+
+
+@given(seed=seeds, spread=st.floats(0.1, 6))
+@several
+def test_steep_full_precisions_in_single_precision(seed, spread):
+    """The network's own numbers: what is exact in double precision comes out close, and never as an error."""
+    C, K, D = 3, 2, 32
+    raw = spread * points(seed, C * K, raw_size("full", D)).relu().float()
+    s = Precision("full", D, "softplus")(raw).unflatten(0, (C, K))
+    x = points(seed + 1, C, K, D).float()
+    p, _ = class_prototypes(x, s)
+    exact, _ = class_prototypes(x.double(), s.double())
+    assert torch.isfinite(p).all()
+    if spread < 1:
+        torch.testing.assert_close(p.double(), exact, rtol=1e-3, atol=1e-3)

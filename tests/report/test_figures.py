@@ -16,7 +16,7 @@ from gaussproto.report.measure import view_episode
 from gaussproto.report.pictures import rotations
 from gaussproto.report.source import RunSource
 from gaussproto.report.space import ellipse
-from gaussproto.report.style import SERIES, render
+from gaussproto.report.style import SERIES, render, save_figure
 from tests.report.conftest import evaluation
 
 NEEDS = {4: ["none", "radius", "diagonal"], 5: ["radius", "diagonal"], 8: ["radius", "full"]}
@@ -107,6 +107,14 @@ def test_accuracy_over_shots_is_the_scores():
     top, bottom = accuracy_over_shots({"one": scores, "two": better}, 20).axes
     assert top.lines[0].get_xydata() == pytest.approx(np.array([[1, 91], [2, 92], [3, 93]]))
     assert bottom.lines[1].get_xydata() == pytest.approx(np.array([[1, 0.5], [2, 0.5]]))
+
+
+def test_any_name_of_a_run_is_shown_as_it_is(tmp_path):
+    names = ("_old", "a$x_$b", "50 % [new]")
+    figure = accuracy_over_shots({name: [Score(20, 1, 0.9, 0.01, None)] for name in names}, 20)
+    assert [text.get_text().strip() for text in figure.axes[0].get_legend().get_texts()] == list(names)
+    save_figure(figure, tmp_path, "it", "names")
+    assert "a$x_$b" in (tmp_path / "it.svg").read_text()
 
 
 def test_smoothing_keeps_a_line_straight():

@@ -7,7 +7,8 @@ import time
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
 from gaussproto.config import Stage
 from gaussproto.errors import InputError
@@ -88,13 +89,22 @@ def test_same_seed_same_weights(characters, tmp_path, covariance):
     assert not same(weights(tmp_path / "a"), weights(tmp_path / "c"))
 
 
-def test_snapshots_are_evenly_spaced_and_taken_anew_by_a_resumed_run(characters, tmp_path):
+def test_snapshots_are_evenly_spaced(characters, tmp_path):
     config = tiny(episodes=20, checkpoint_every=5, snapshots=4)
     train(config, characters, tmp_path / "run")
     snapshots = sorted((tmp_path / "run" / "checkpoints").glob("snapshot-*"))
     assert [int(path.stem[-6:]) for path in snapshots] == [5, 10, 15, 20]
     assert load_checkpoint(snapshots[1]).position.episode == 10
     assert len({load_file(path)["encoder.blocks.0.conv.weight"].sum().item() for path in snapshots}) == 4
+
+
+def test_a_snapshot_between_checkpoints_has_the_transform_of_its_stage(characters, tmp_path):
+    config = tiny(snapshots=4, checkpoint_every=50)
+    stages = (Stage(episodes=4), Stage(episodes=4, transform="learned_softplus"))
+    config = config.model_copy(update={"training": config.training.model_copy(update={"stages": stages})})
+    train(config, characters, tmp_path)
+    found = [load_checkpoint(path).network().config.transform for path in RunFolder(tmp_path).snapshots()]
+    assert found == ["softplus", "softplus", "learned_softplus", "learned_softplus"]
 
 
 @pytest.mark.parametrize(("snapshots", "episodes"), [(0, 10), (1, 10), (3, 10), (10, 10), (7, 100)])
@@ -265,10 +275,17 @@ def test_a_run_is_not_overwritten_nor_mixed(characters, tmp_path):
         train(tiny(), characters, tmp_path / "mine")
 
 
-def test_a_loss_that_is_no_number_stops_with_the_last_good_checkpoint(characters, tmp_path):
+@pytest.mark.parametrize("covariance", ["none", "radius", "diagonal", "full"])
+def test_a_loss_that_is_no_number_stops_with_the_last_good_checkpoint(characters, tmp_path, covariance):
     with pytest.raises(TrainingDiverged, match=r"no longer a finite number in episode \d+: .*last\.safetensors"):
         train(
-            tiny(learning_rate=1e30, schedule="constant", distance="squared_euclidean", checkpoint_every=1),
+            tiny(
+                covariance=covariance,
+                learning_rate=1e30,
+                schedule="constant",
+                distance="squared_euclidean",
+                checkpoint_every=1,
+            ),
             characters,
             tmp_path / "run",
         )
@@ -316,3 +333,16 @@ def test_weights_of_something_else_are_refused(tmp_path):
     save_file({"a": torch.zeros(1)}, tmp_path / "other.safetensors")
     with pytest.raises(InputError, match="written by something else"):
         load_network(tmp_path / "other.safetensors")
+
+
+def test_weights_of_another_version_are_refused(weights):
+    def rewritten(**changes):
+        tensors = load_file(weights)
+        with safe_open(weights, framework="pt") as file:
+            save_file(tensors, weights.with_name("changed.safetensors"), metadata=file.metadata() | changes)
+        return weights.with_name("changed.safetensors")
+
+    newer = json.dumps({"transform": "softplus", "colour": "green"})
+    for position, words in ((newer, "another version of gaussproto"), ("{", "nothing readable"), ("{}", "transform")):
+        with pytest.raises(InputError, match=words):
+            load_checkpoint(rewritten(position=position))

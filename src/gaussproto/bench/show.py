@@ -175,6 +175,7 @@ def _draw_growth(axes: Axes, report: Report) -> None:
         pace = [1e6 * result.seconds / result.images for result in results]
         axes.plot(images, pace, linestyle=LINES[number], marker=MARKERS[number], color=SERIES[number], label=label)
     axes.set_xscale("log")
+    axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.set_ylim(bottom=0)
     axes.set_xlabel("images in an episode")
     axes.set_ylabel("microseconds an image")

@@ -251,6 +251,8 @@ class GaussianPrototypeClassifier(
         """x (N, D), s (N, E) or None, and the file of each."""
         embedder: Embedder = self.embedder_
         if embedder.takes_vectors:
+            if isinstance(X, str | Path) or (isinstance(X, list) and X and isinstance(X[0], str | Path)):
+                raise InputError("this encoder takes vectors, not images: name weights that take images")
             vectors = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
             wanted = embedder.features or vectors.shape[1]
             if vectors.shape[1] != wanted:

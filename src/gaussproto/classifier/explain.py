@@ -63,15 +63,17 @@ def explain(clf: GaussianPrototypeClassifier, X: Any, path: Path, top: int) -> l
 
 
 def _examples(clf: GaussianPrototypeClassifier, label: Any) -> list[Example]:
-    """The examples of a class, with their pixels where their files are still there."""
-    from gaussproto.report.explanation import Example
+    """The examples of a class by weight, with their pixels if they may be shown and their files are still there."""
+    from gaussproto.report.explanation import MOST, Example
 
     own = [i for i, other in enumerate(clf.example_labels_.tolist()) if other == label]
+    own.sort(key=lambda i: -clf.example_weights_[i])
+    shown = {*own[:MOST], *own[-MOST:]}
     found = []
     for i in own:
         name = clf.example_names_[i]
         try:
-            pixels = _pixels(clf, [name])[0] if name else None
+            pixels = _pixels(clf, [name])[0] if name and i in shown else None
         except InputError:  # moved, or another file by now
             pixels = None
         found.append(Example(Path(name).name, pixels, float(clf.example_weights_[i])))

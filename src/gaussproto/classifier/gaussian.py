@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gaussproto.config import Distance
+from gaussproto.config import Distance, roots_of
 
 
 def class_prototypes(
@@ -53,7 +53,7 @@ def distances(x: np.ndarray, p: np.ndarray, s_class: np.ndarray | None, distance
         middle = p.mean(axis=0)
         xx, xp, pp = _products(x - middle, p - middle, s_class)
         d = np.maximum(xx - 2 * xp + pp, np.maximum(4 * eps * (xx + pp), tiny))  # less is rounding
-        for _ in range({"squared_euclidean": 0, "euclidean": 1, "sqrt_euclidean": 2}[distance]):
+        for _ in range(roots_of(distance)):
             d = np.sqrt(d)
         return d
 

@@ -44,10 +44,10 @@ def calibrate(
         bundled = path.parent == HERE
         if not bundled:
             write_calibration(path, calibration)
-    content = {"target": target, "seed": seed, "calibration": calibration.model_dump()}
-    content |= {"measured": [asdict(sureness) for sureness in found]}
-    if run.config.exists():
-        run.write_metrics(calibration=content)
+        content = {"target": target, "seed": seed, "calibration": calibration.model_dump()}
+        content |= {"measured": [asdict(sureness) for sureness in found]}
+        if run.config.exists():
+            run.write_metrics(calibration=content)
     if json:
         return console.print_json(content)
     _print(target, calibration, found, rate)

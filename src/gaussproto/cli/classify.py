@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.markup import escape
+from rich.text import Text
 
 from gaussproto.cli import console
 from gaussproto.cli.options import Json
@@ -112,12 +112,13 @@ def enroll(
 ) -> None:
     """Put examples into a gallery file, new or there already; examples that it has are passed over."""
     from gaussproto.data.picture import class_files
+    from gaussproto.files import claimed
 
-    there = gallery.exists()
-    clf = _open(gallery, encoder, ink, engine) if there else _new(encoder, ink, engine)
     files = [(file, name) for name, some in class_files(folder).items() for file in some]
     total = len(files)
-    with console.progress_bars() as bars:
+    with console.progress_bars() as bars, claimed(gallery.parent, "wait for it"):
+        there = gallery.exists()
+        clf = _open(gallery, encoder, ink, engine) if there else _new(encoder, ink, engine)
         bars("enrolling", 0, total)
         if there:
             files = _not_known(clf, files)
@@ -134,9 +135,7 @@ def enroll(
         ]
         counts = {"classes": len(clf.classes_), "added": len(files), "known": total - len(files)}
         return console.print_json({"gallery": str(gallery)} | counts | {"examples": weights})
-    rows = [
-        [escape(str(label)), str(count), escape(name), f"{weight:.2f}"] for label, count, name, weight in _lightest(clf)
-    ]
+    rows = [[str(label), str(count), name, f"{weight:.2f}"] for label, count, name, weight in _lightest(clf)]
     console.print_table("", ["class", "examples", "counts least", "weight"], rows, right=3)
     console.say("weight: what the example counts for in its class, an average one being 1")
     return console.say(
@@ -145,13 +144,9 @@ def enroll(
 
 
 def _new(encoder: str | None, ink: Any, engine: Any) -> GaussianPrototypeClassifier:
-    from gaussproto.classifier.embedder import find_embedder
     from gaussproto.classifier.estimator import GaussianPrototypeClassifier
 
-    encoder = encoder or DEFAULT_ENCODER
-    if find_embedder(encoder, engine).takes_vectors:
-        raise InputError(f"the encoder {encoder} takes vectors, not images: name weights that take images")
-    return GaussianPrototypeClassifier(encoder, ink=ink or "auto", engine=engine)
+    return GaussianPrototypeClassifier(encoder or DEFAULT_ENCODER, ink=ink or "auto", engine=engine)
 
 
 def _open(gallery: Path, encoder: str | None, ink: Any, engine: Any) -> GaussianPrototypeClassifier:
@@ -219,15 +214,10 @@ def _lightest(clf: GaussianPrototypeClassifier) -> list[tuple[Any, int, str, flo
     return rows
 
 
-def _row(answer: dict[str, Any]) -> list[str]:
+def _row(answer: dict[str, Any]) -> list[str | Text]:
     """The image, its class, the probability of it, and what else it might be."""
     words = [f"{entry['label']!s} {entry['probability']:.3f}" for entry in answer["top"]]
     if answer["unknown"]:
-        return [escape(answer["image"]), "[italic]unknown[/italic]", "", escape("nearest: " + ", ".join(words))]
+        return [answer["image"], Text("unknown", style="italic"), "", "nearest: " + ", ".join(words)]
     best = answer["top"][0]
-    return [
-        escape(answer["image"]),
-        escape(str(best["label"])),
-        f"{best['probability']:.3f}",
-        escape(", ".join(words[1:])),
-    ]
+    return [answer["image"], str(best["label"]), f"{best['probability']:.3f}", ", ".join(words[1:])]

@@ -7,13 +7,14 @@ import json
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 PLAIN_EVERY = 10.0  # seconds between progress lines when nobody watches a terminal
 
@@ -72,13 +73,13 @@ def print_csv(columns: list[str], rows: list[list[Any]]) -> None:
     writer.writerows([columns, *rows])
 
 
-def print_table(title: str, columns: list[str], rows: list[list[str]], right: int = 0) -> None:
+def print_table(title: str, columns: list[str], rows: Sequence[Sequence[str | Text]], right: int = 0) -> None:
     """A table on stdout; the columns from number `right` on stand to the right."""
     table = Table(header_style="bold")
     for i, column in enumerate(columns):
         table.add_column(column, justify="right" if right and i >= right else "left", overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))  # names may look like markup
     console = out if out.is_terminal else Console(width=1000, highlight=False)  # a pipe has no width: let no line wrap
     if title:
         console.print(title, style="bold", markup=False, soft_wrap=True)

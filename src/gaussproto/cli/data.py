@@ -30,6 +30,10 @@ def data(
     from gaussproto.data.sheet import contact_sheet
     from gaussproto.files import write_then_rename
 
+    if verify and name != "omniglot":
+        raise InputError("--verify compares Omniglot's files: say `gaussproto data omniglot --verify`")
+    if sheet and name is None:
+        raise InputError("--sheet draws images of some data: name it, such as `gaussproto data strokes --sheet FILE`")
     found: dict[str, Any] = {"cache": str(cache_folder())}
     if name is None:
         for part in source.PARTS.values():
@@ -43,7 +47,7 @@ def data(
         return console.print_table("", ["", "where"], [*rows, ["strokes", "drawn when needed"]])
 
     with console.progress_bars() as bars:
-        if verify and name == "omniglot":
+        if verify:
             for part in source.PARTS.values():
                 source.decode_verified(part, source.find_or_fetch(part, data_root, bars), 28, bars)
             found["verified"] = True
@@ -68,7 +72,7 @@ def data(
         for part in ("train", "test")
     ]
     console.print_table(name, ["split", "alphabets", "classes", "images", "channels, H, W"], rows, right=1)
-    if verify and name == "omniglot":
+    if verify:
         console.say("verified: names, counts and pixels are those of Omniglot")
     return None
 

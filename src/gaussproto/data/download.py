@@ -46,7 +46,7 @@ def download(
             problem = f"the server answered {error.code} {error.reason}"
             if error.code == 416:  # our part is longer than the file: it is not ours
                 part.unlink(missing_ok=True)
-            elif error.code < 500:
+            elif error.code < 500 and error.code not in (408, 429):  # a timeout, and too many at once, pass
                 break
             continue
         except (OSError, http.client.HTTPException) as error:

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from gaussproto.errors import InputError
 
-TURNED = " turned "  # between a class's name and the degrees of its rotation
 Progress = Callable[[str, int, int | None], None]  # what is being done, how much is done, how much there is if known
 
 
@@ -30,6 +29,7 @@ class LabelledImages:
         counts: (C,) how many images each class has; they add up to N.
         classes: the name of each class.
         alphabets: the group each class belongs to (an alphabet, or any set of classes that should not be split).
+        characters: the class that each class is a rotation of, or itself; if not given, none is a rotation.
 
     >>> pixels = torch.zeros(5, 1, 28, 28, dtype=torch.uint8)
     >>> images = LabelledImages(pixels, torch.tensor([2, 3]), classes=("a", "b"), alphabets=("x", "x"))
@@ -43,8 +43,11 @@ class LabelledImages:
     counts: Tensor
     classes: tuple[str, ...]
     alphabets: tuple[str, ...]
+    characters: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if not self.characters:
+            object.__setattr__(self, "characters", self.classes)  # the way to set what is frozen
         if self.images.dtype != torch.uint8 or self.images.dim() != 4:
             found = f"{tuple(self.images.shape)} of {self.images.dtype}"
             raise InputError(f"images must be (N, channels, H, W) of uint8 (found {found})")
@@ -81,11 +84,6 @@ class LabelledImages:
             raise InputError(f"classes have from {low} to {high} images; a dense tensor needs equal counts")
         return self.images.view(self.way, -1, *self.images.shape[1:])
 
-    @property
-    def characters(self) -> tuple[str, ...]:
-        """The class that each class is a rotation of, or itself."""
-        return tuple(name.split(TURNED)[0] for name in self.classes)
-
     def fingerprint(self) -> str:
         """The same for the same classes and counts in the same order."""
         content = json.dumps([self.classes, self.counts.tolist(), self.images.shape[1:]])
@@ -108,6 +106,7 @@ class LabelledImages:
             counts,
             tuple(self.classes[c] for c in chosen),
             tuple(self.alphabets[c] for c in chosen),
+            tuple(self.characters[c] for c in chosen),
         )
 
     def with_rotations(self) -> LabelledImages:
@@ -118,8 +117,9 @@ class LabelledImages:
         return LabelledImages(
             torch.cat([self.images.rot90(turn, dims=(-2, -1)) for turn in turns]),
             self.counts.repeat(4),
-            tuple(name + (f"{TURNED}{90 * turn}" if turn else "") for turn in turns for name in self.classes),
+            tuple(name + (f" turned {90 * turn}" if turn else "") for turn in turns for name in self.classes),
             self.alphabets * 4,
+            self.characters * 4,
         )
 
 

@@ -60,14 +60,14 @@ def spread(shot: float, distance: Distance, in_distance: bool) -> float:
 
 
 def probabilities(d: np.ndarray, temperature: float = 1.0) -> np.ndarray:
-    """(N, C): the softmax of minus the distances, divided by the temperature.
+    """(..., C): the softmax of minus the distances, divided by the temperature.
 
     >>> probabilities(np.array([[1.0, 1.0]])).tolist()
     [[0.5, 0.5]]
     """
-    z = (d.min(axis=1, keepdims=True) - d) / temperature
+    z = (d.min(axis=-1, keepdims=True) - d) / temperature
     powers = np.exp(z)
-    result: np.ndarray = powers / powers.sum(axis=1, keepdims=True)
+    result: np.ndarray = powers / powers.sum(axis=-1, keepdims=True)
     return result
 
 

@@ -98,8 +98,10 @@ def evaluate(
     """
     networks = [networks] if isinstance(networks, GaussianPrototypicalNetwork) else list(networks)
     rounds = ROUNDS[norm] if rounds is None else rounds
-    _check(images, ways, shots, rounds)
+    check_asked(images, ways, shots, rounds)
     keep_freed_memory()
+    for network in networks:
+        network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     each = [_class_accuracies(network, images, ways, shots, rounds, norm, seed, progress) for network in networks]
     scores = []
     for way, shot in each[0]:
@@ -168,7 +170,8 @@ def batch_statistics(network: nn.Module) -> Iterator[None]:
             norm.running_mean, norm.running_var = mean, var
 
 
-def _check(images: LabelledImages, ways: Sequence[int], shots: Sequence[int], rounds: int) -> None:
+def check_asked(images: LabelledImages, ways: Sequence[int], shots: Sequence[int], rounds: int) -> None:
+    """Say so if a test set cannot give such groups."""
     c = int(images.counts.argmin())
     if int(images.counts[c]) < 2:
         raise InputError(f"class {images.classes[c]!r} has only one image: a support and a query need two")
@@ -196,7 +199,6 @@ def _class_accuracies(
     progress: Progress,
 ) -> dict[tuple[int, int], Tensor]:
     """For each way and shot, (C,): the share of each class's queries that is right, over all rounds."""
-    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     device = next(network.parameters()).device
     counts = images.counts
     M = int(counts.max())

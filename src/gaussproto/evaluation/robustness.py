@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gaussproto.data.damage import down_sample
 from gaussproto.data.images import LabelledImages, Progress, as_float, silent
-from gaussproto.evaluation.protocol import ROUNDS, embed_all, groups, hits
+from gaussproto.evaluation.protocol import ROUNDS, check_asked, embed_all, groups, hits
 from gaussproto.model.network import GaussianPrototypicalNetwork
 from gaussproto.training.episode import sample_drawings
 
@@ -51,7 +51,9 @@ def damage_study(
     progress: Progress = silent,
 ) -> DamageStudy:
     """Score a network with some of its supports down-sampled to `size` pixels, each image judged alone."""
-    damaged = torch.cat([down_sample(as_float(part), size).mul(255).byte() for part in images.images.split(CHUNK)])
+    check_asked(images, [way], [shot], rounds)
+    parts = [down_sample(as_float(part), size).mul(255).round().byte() for part in images.images.split(CHUNK)]
+    damaged = torch.cat(parts)
     x, s = embed_all(network, images.images, progress)
     x_bad, s_bad = embed_all(network, damaged, lambda what, done, total: progress(f"{what} damaged", done, total))
     generator = torch.Generator().manual_seed(seed)

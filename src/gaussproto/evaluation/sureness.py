@@ -28,8 +28,8 @@ from gaussproto.evaluation.calibration import (
     spread,
 )
 from gaussproto.evaluation.protocol import embed_all
+from gaussproto.evaluation.robustness import share_higher
 from gaussproto.model.network import GaussianPrototypicalNetwork
-from gaussproto.model.prototype import class_prototypes
 from gaussproto.training.checkpoint import load_checkpoint
 from gaussproto.training.episode import sample_drawings
 
@@ -167,8 +167,6 @@ def _sureness(
     known_limits: np.ndarray,
     unknown_limits: np.ndarray,
 ) -> Sureness:
-    from sklearn.metrics import roc_auc_score
-
     way, shot, rate = how
     known, truth, unknown = asked
     near, far = known.min(axis=1), unknown.min(axis=1)
@@ -180,7 +178,7 @@ def _sureness(
         ece_after=expected_calibration_error(probabilities(known, temperature), truth),
         nll_before=negative_log_likelihood(known, truth),
         nll_after=negative_log_likelihood(known, truth, temperature),
-        auroc=float(roc_auc_score(np.repeat([0, 1], [len(near), len(far)]), np.concatenate([near, far]))),
+        auroc=share_higher(far, near),
         rate=rate,
         false_alarms=float((near > known_limits).mean()),
         caught=float((far > unknown_limits).mean()),
@@ -228,8 +226,8 @@ def _episodes(
         index = images.starts[classes, None] + sample_drawings(images.counts[classes], drawings, generator)
         support, known = index[:way, :shot], index[:way, shot:].flatten()
         unknown = index[way:, shot:].flatten()
-        p, s_class = class_prototypes(x[support], None if s is None else s[support])
-        d = network.distances(x[torch.cat([known, unknown])], p, s_class if in_distance else None).numpy()
+        p, metric = network.prototypes(x[support], None if s is None else s[support])
+        d = network.distances(x[torch.cat([known, unknown])], p, metric).numpy()
         own = left_out_distances(
             x[support.flatten()].numpy(),
             None if s is None else s[support.flatten()].numpy(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from gaussproto.config import Distance
+from gaussproto.config import Distance, roots_of
 
 
 def distances(x: Tensor, p: Tensor, s_class: Tensor | None = None, distance: Distance = "euclidean") -> Tensor:
@@ -43,9 +43,9 @@ def distances(x: Tensor, p: Tensor, s_class: Tensor | None = None, distance: Dis
     # Below this the difference is rounding; the root's slope, infinite at 0, stays finite.
     floor = (4 * torch.finfo(x.dtype).eps * (xx + pp)).detach().clamp_min(torch.finfo(x.dtype).tiny)
     squared = squared.clamp_min(floor)
-    if distance == "squared_euclidean":
-        return squared
-    return squared.sqrt() if distance == "euclidean" else squared.sqrt().sqrt()
+    for _ in range(roots_of(distance)):
+        squared = squared.sqrt()
+    return squared
 
 
 def comparable(x: Tensor, p: Tensor, s_class: Tensor | None = None, distance: Distance = "euclidean") -> Tensor:

@@ -39,6 +39,8 @@ def class_prototypes(
         if not bool(counts.all()):
             empty = (counts == 0).nonzero().flatten().tolist()
             raise InputError(f"each of the {len(counts)} classes needs at least one support; classes {empty} have none")
+    elif x.shape[-2] == 0:
+        raise InputError(f"each class needs at least one support (found embeddings of shape {tuple(x.shape)})")
 
     def total(t: Tensor, axis: int) -> Tensor:
         if labels is None:
@@ -53,5 +55,6 @@ def class_prototypes(
         return total(s * x, -2) / s_class, s_class
     s_class = total(s, -3)
     sx = total((s @ x[..., None]).squeeze(-1), -2)
-    p = torch.cholesky_solve(sx[..., None], torch.linalg.cholesky(s_class)).squeeze(-1)
-    return p, s_class
+    # Small matrices, but steep ones: in single precision they may not even be positive definite any more.
+    p = torch.linalg.solve_ex(s_class.double(), sx.double()[..., None]).result.squeeze(-1)
+    return p.to(x.dtype), s_class

@@ -69,7 +69,7 @@ def accuracy_over_shots(series: Mapping[str, Sequence[Score]], way: int) -> Figu
         interval = 100 * np.array([score.interval for score in points])
         look = _look(i)
         axes[0].fill_between(shots, accuracy - interval, accuracy + interval, color=look["color"], alpha=0.13, lw=0)
-        axes[0].plot(shots, accuracy, label=label, **look)
+        axes[0].plot(shots, accuracy, label=_shown(label), **look)
         first = first or dict(zip(shots.tolist(), accuracy.tolist(), strict=True))
         if several:
             both = [j for j, shot in enumerate(shots.tolist()) if shot in first]
@@ -182,7 +182,7 @@ def _smoothed(axes: Axes, episodes: np.ndarray, values: np.ndarray, i: int, labe
     """Each value thin, their running mean thick."""
     axes.plot(episodes, values, color=SERIES[i], lw=0.6, alpha=0.35)
     width = max(1, len(values) // WINDOWS)
-    axes.plot(episodes, smooth(values, width), color=SERIES[i], ls=LINES[i], lw=1.8, label=label)
+    axes.plot(episodes, smooth(values, width), color=SERIES[i], ls=LINES[i], lw=1.8, label=label and _shown(label))
 
 
 def _stretches(flags: np.ndarray) -> Iterator[tuple[bool, slice]]:
@@ -205,6 +205,11 @@ def _plain_log_ticks(axes: Axes) -> None:
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _shown(label: str) -> str:
+    """A label as a legend shows it; it leaves out those that begin with a low line."""
+    return f" {label}" if label.startswith("_") else label
 
 
 def _short(label: str) -> str:

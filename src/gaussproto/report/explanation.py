@@ -129,7 +129,7 @@ def _write(
     across: str = "left",
 ) -> None:  # fmt: skip
     page.text(
-        x, y, words, fontsize=size, fontweight=weight, color=colour, ha=across, va="center", parse_math=False
+        x, y, words, fontsize=size, fontweight=weight, color=colour, ha=across, va="center"
     )  # a file or a class may have a dollar in its name
 
 

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from gaussproto.data.damage import damage
-from gaussproto.data.images import TURNED, LabelledImages, Progress, as_float, silent
+from gaussproto.data.images import LabelledImages, Progress, as_float, silent
 from gaussproto.errors import InputError
+from gaussproto.evaluation.calibration import probabilities
 from gaussproto.evaluation.protocol import embed_all
 from gaussproto.evaluation.robustness import each_precision, share_higher
 from gaussproto.model.network import GaussianPrototypicalNetwork
@@ -70,8 +71,7 @@ class EpisodeView:
     @property
     def probabilities(self) -> np.ndarray:
         """(C, Q, C): the softmax of minus the distances."""
-        e = np.exp(self.d.min(axis=-1, keepdims=True) - self.d)
-        return np.asarray(e / e.sum(axis=-1, keepdims=True))
+        return probabilities(self.d)
 
     @property
     def hardest(self) -> tuple[int, int]:
@@ -124,7 +124,7 @@ def view_episode(
 
 def upright(images: LabelledImages) -> list[int]:
     """The classes that are no rotation of another."""
-    return [c for c, name in enumerate(images.classes) if TURNED not in name]
+    return [c for c, name in enumerate(images.classes) if name == images.characters[c]]
 
 
 def thinned(images: LabelledImages, most: int) -> LabelledImages:

@@ -45,6 +45,7 @@ _RULES: dict[str, Any] = {
     "grid.color": RULE,
     "grid.linewidth": 0.6,
     "text.color": INK,
+    "text.parse_math": False,  # a dollar in the name of a run is a dollar
     "xtick.color": SOFT,
     "ytick.color": SOFT,
     "xtick.labelsize": 8,

@@ -92,7 +92,10 @@ def load_checkpoint(path: Path) -> Checkpoint:
     config, position = read_metadata(path)
     with safe_open(path, framework="pt") as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
-    return Checkpoint(path, config, Position(**position), tensors)
+    try:
+        return Checkpoint(path, config, Position(**position), tensors)
+    except TypeError as error:
+        raise InputError(f"{path} was written by another version of gaussproto ({error}): install that one") from None
 
 
 def restore_optimizer(

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import platform
 import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,7 +17,7 @@ import torch
 
 from gaussproto.config import RunConfig, TrainingConfig, read_config
 from gaussproto.errors import InputError
-from gaussproto.files import read_json, remove_leftovers, write_json, write_then_rename
+from gaussproto.files import claimed, read_json, remove_leftovers, write_json, write_then_rename
 from gaussproto.model.network import GaussianPrototypicalNetwork
 from gaussproto.training.checkpoint import Position, load_checkpoint
 from gaussproto.weights import weights_file
@@ -83,25 +82,9 @@ class RunFolder:
         if changed:
             raise InputError(f"{self.path} holds a run with other settings ({changed}): resume it with its own")
 
-    @contextmanager
-    def claimed(self) -> Iterator[None]:
-        """Within, no other process can train or calibrate here; it ends with the process, however that ends."""
-        if sys.platform == "win32":  # it has no such locks
-            yield
-            return
-        import fcntl
-
-        folder = os.open(self.path, os.O_RDONLY)
-        try:
-            try:
-                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise InputError(
-                    f"another process is at work in {self.path}: wait for it, or choose another --out"
-                ) from None
-            yield
-        finally:
-            os.close(folder)
+    def claimed(self) -> AbstractContextManager[None]:
+        """Within, no other process can train or calibrate here."""
+        return claimed(self.path, "wait for it, or choose another --out")
 
     def forget_after(self, episode: int, kept: list[tuple[float, int]]) -> None:
         """Take back what a run that was killed had written after its last checkpoint."""

@@ -129,6 +129,7 @@ def _train(
             number, stage = training.stage_at(now)
             if stage.transform not in (None, network.config.transform):
                 network.set_transform(stage.transform)
+                position.transform = stage.transform
                 optimizer = make_optimizer(network, training, moments_of=optimizer)
             optimizer.param_groups[0]["lr"] = learning_rate(training, now)
 
@@ -152,7 +153,6 @@ def _train(
                 on_log(record)
             if saves:
                 position.seconds = time.perf_counter() - started
-                position.transform = network.config.transform
                 if not all(bool(torch.isfinite(value).all()) for value in network.state_dict().values()):
                     raise _diverged(now, run)
                 _keep_best(run, config, network, position)

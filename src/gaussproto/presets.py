@@ -147,9 +147,9 @@ def _all_presets() -> list[RunConfig]:
         ours = vanilla.override(**WEIGHTED)
         runs.append(_standard(f"{encoder}-several", "ours: vanilla, 1 or 2 supports", vanilla, SEVERAL_EPISODE))
         runs.append(_standard(f"{encoder}-weighted", "ours: radius that only weighs", ours, SEVERAL_EPISODE))
-    bundled = runs[-1].override(**LONG_BIG)
+    longer = runs[-1].override(**LONG_BIG)  # than standard-big-weighted
     about = "ours: big, radius that only weighs, twice as long, distorted and mirrored"
-    runs.append(bundled.model_copy(update={"name": "omniglot-big", "about": about}))
+    runs.append(longer.model_copy(update={"name": "omniglot-big", "about": about}))
     for encoder, length, episodes, dim in (("small", "minutes", 1000, 64), ("big", "half an hour", 900, 256)):
         for covariance in ("none", "radius", "diagonal", "full"):
             runs.append(

@@ -178,7 +178,7 @@ train(config, strokes(alphabets=4), sys.argv[2], resume=True)
 
 def test_a_killed_run_goes_on_bit_for_bit(characters, tmp_path):
     """kill -9 at no chosen moment, several times, in a process of its own."""
-    config = tiny(episodes=400, checkpoint_every=7, covariance="radius", max_shot=2, damage="7:0.2")
+    config = tiny(episodes=400, checkpoint_every=7, snapshots=5, covariance="radius", max_shot=2, damage="7:0.2")
     train(config, characters, tmp_path / "whole")
     (tmp_path / "config.json").write_text(config.model_dump_json())
     command = [sys.executable, "-c", PROGRAM, str(tmp_path / "config.json"), str(tmp_path / "parts")]

@@ -101,6 +101,16 @@ def test_the_loss_marks_halvings_and_damage(sources):
     assert sources["none"].curve.halvings == ()  # cosine
 
 
+@pytest.mark.parametrize("data", ["strokes", "omniglot"])
+def test_results_on_omniglot_are_compared_with_runs_on_omniglot_alone(runs, data):
+    run = RunSource(runs["radius"])
+    run.config = run.config.override(data=data)
+    figure, note = draw_figure(7, {"x": run})
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert any("before the paper" in label for label in labels) == (data == "omniglot")
+    assert ("prototypical networks" in note) == (data == "omniglot")
+
+
 def test_accuracy_over_shots_is_the_scores():
     scores = [Score(20, k, 0.9 + k / 100, 0.01, None) for k in (3, 1, 2)] + [Score(5, 1, 0.5, 0.1, None)]
     better = [Score(20, k, 0.905 + k / 100, 0.01, None) for k in (1, 2)]

@@ -19,6 +19,15 @@ from torch import Tensor, nn
 from gaussproto.config import Covariance, Transform
 
 
+def is_dead(mean: float, spread: float) -> bool:
+    """Whether precisions of that mean and standard deviation are so alike that they weigh all images alike.
+
+    >>> is_dead(2.0, 0.001), is_dead(2.0, 0.3)
+    (True, False)
+    """
+    return spread < 1e-3 * abs(mean)
+
+
 def raw_size(covariance: Covariance, D: int) -> int:
     """How many raw numbers the encoder gives for the covariance."""
     return {"none": 0, "radius": 1, "diagonal": D, "full": D * (D + 1) // 2}[covariance]

@@ -15,7 +15,6 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from gaussproto.evaluation.protocol import Score
 from gaussproto.report.style import INK, LINES, MARKERS, SERIES, SOFT, new_figure, styled
 
-EARLIER = {1: 0.960, 5: 0.989}  # 20-way, by shot: prototypical networks, the best before the paper
 WINDOWS = 30  # a smoothed line averages about one in so many of the log's lines
 
 

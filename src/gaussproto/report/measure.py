@@ -14,6 +14,7 @@ from gaussproto.errors import InputError
 from gaussproto.evaluation.calibration import probabilities
 from gaussproto.evaluation.protocol import embed_all
 from gaussproto.evaluation.robustness import each_precision, share_higher
+from gaussproto.model.covariance import is_dead
 from gaussproto.model.network import GaussianPrototypicalNetwork
 from gaussproto.model.prototype import class_prototypes
 from gaussproto.training.episode import sample_drawings
@@ -146,7 +147,7 @@ class Precisions:
     @property
     def dead(self) -> bool:
         """Whether every image has the same precision."""
-        return bool(self.clean.std() < 1e-3 * abs(self.clean.mean()))
+        return is_dead(float(self.clean.mean()), float(self.clean.std()))
 
     @property
     def clean_is_higher(self) -> float:

@@ -19,6 +19,7 @@ from gaussproto.data.distort import distort
 from gaussproto.data.images import LabelledImages, as_float
 from gaussproto.data.load import load_data, with_split
 from gaussproto.errors import InputError
+from gaussproto.model.covariance import is_dead
 from gaussproto.model.network import GaussianPrototypicalNetwork
 from gaussproto.training.checkpoint import Position, load_checkpoint, restore_optimizer, save_checkpoint
 from gaussproto.training.episode import adapted, check_enough, sample_episode
@@ -29,7 +30,6 @@ from gaussproto.training.signals import stop_signals
 from gaussproto.training.step import make_optimizer, step
 
 LOG_EVERY = 10  # episodes to a line of the log
-DEAD = 1e-3  # spread of the precision, relative to its mean, under which it weighs all images alike
 
 
 class TrainingDiverged(InputError):  # noqa: N818 (it reads as a sentence)
@@ -253,7 +253,7 @@ def _summarise(position: Position, stage: int, rate: float) -> LogRecord:
     loss, accuracy, mean, spread = torch.tensor(position.rows, dtype=torch.float64).mean(dim=0).tolist()
     position.rows.clear()
     learned = not math.isnan(mean)
-    if learned and position.episode >= 100 and spread < DEAD * mean and not position.warned:
+    if learned and position.episode >= 100 and is_dead(mean, spread) and not position.warned:
         position.warned = True
         warnings.warn(
             f"at episode {position.episode} every image has the precision {mean:.4g}: it is dead, and the network is a "

@@ -98,6 +98,24 @@ def test_any_kind_of_image(tmp_path, mode):
     assert abs(float(fit(read, 30).mean()) - float(np.asarray(grey.convert("L")).mean())) < 12
 
 
+@pytest.mark.parametrize("ending", ["png", "pgm", "tif"])
+def test_sixteen_bits_are_read_as_eight(tmp_path, ending):
+    pixels = np.arange(0, 65536, 72, dtype=np.uint16)[:900].reshape(30, 30)
+    path = tmp_path / f"image.{ending}"
+    Image.fromarray(pixels).save(path)
+    assert np.array_equal(np.asarray(open_image(path, "it")), pixels >> 8)
+
+
+def test_pixels_without_a_black_and_a_white_are_refused(tmp_path):
+    grey = np.arange(900, dtype=np.int32).reshape(30, 30) % 256
+    Image.fromarray(grey).save(tmp_path / "small.tif")
+    assert np.array_equal(np.asarray(open_image(tmp_path / "small.tif", "it")), grey)
+    for n, pixels in enumerate((grey.astype(np.float32) / 255, grey * 1000, grey - 9)):
+        Image.fromarray(pixels).save(tmp_path / f"{n}.tif")
+        with pytest.raises(InputError, match=r"it has pixels from .* save it with 8 or 16 bits"):
+            open_image(tmp_path / f"{n}.tif", "it")
+
+
 def test_transparent_pixels_are_white_paper(tmp_path):
     image = Image.new("RGBA", (20, 20), (0, 0, 0, 0))
     image.paste((0, 0, 0, 255), (5, 5, 10, 10))

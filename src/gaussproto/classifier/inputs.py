@@ -103,11 +103,11 @@ def _read(i: int, image: Any, size: int, channels: int) -> np.ndarray:
         return fit(open_image(image, name), size, channels)
     if isinstance(image, Image.Image):
         check_sides(image.size, name)
-        return fit(plain(image), size, channels)
+        return fit(plain(image, name), size, channels)
     image = _from_tensor(image)
     if not isinstance(image, np.ndarray):
         raise InputError(f"{name} is neither an array, a PIL image nor a path (found {type(image).__name__})")
-    return fit(plain(Image.fromarray(_channels_last(_bytes(image, name), name))), size, channels)
+    return fit(plain(Image.fromarray(_channels_last(_bytes(image, name), name)), name), size, channels)
 
 
 def _channels_last(pixels: np.ndarray, name: str) -> np.ndarray:

@@ -54,7 +54,7 @@ def open_image(source: bytes | Path, name: str) -> Image.Image:
         with Image.open(BytesIO(source) if isinstance(source, bytes) else source) as file:
             check_sides(file.size, name)  # before anything of that size is in memory
             file.load()
-            return plain(file)
+            return plain(file, name)
     except InputError:
         raise
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
@@ -69,15 +69,26 @@ def check_sides(size: tuple[int, int], name: str) -> None:
         )
 
 
-def plain(image: Image.Image) -> Image.Image:
-    """An image upright as its camera says, of 8 bits to a pixel, transparency on white."""
+def plain(image: Image.Image, name: str) -> Image.Image:
+    """An image upright as its camera says, of 8 bits to a pixel, transparency on white; errors call it by its name."""
     image = _upright(image)
-    if image.mode.startswith("I;16"):
-        return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    if image.mode[0] in "IF":
+        return Image.fromarray(_eight_bits(np.asarray(image), name))
     if image.has_transparency_data:
         image = image.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
     return image
+
+
+def _eight_bits(pixels: np.ndarray, name: str) -> np.ndarray:
+    """Pixels of 16 bits; what has more is too rarely between known limits to be guessed."""
+    low, high = pixels.min(), pixels.max()
+    if pixels.dtype.kind == "f" or low < 0 or high > 65535:
+        raise InputError(
+            f"{name} has pixels from {low:g} to {high:g}, which does not say what is black and what is white: "
+            "save it with 8 or 16 bits"
+        )
+    return (pixels if pixels.dtype.itemsize > 2 and high < 256 else pixels >> 8).astype(np.uint8)
 
 
 def _upright(image: Image.Image) -> Image.Image:

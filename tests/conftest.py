@@ -1,6 +1,7 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import torch
@@ -8,7 +9,10 @@ import torch
 from gaussproto.cli import main
 from gaussproto.data.images import LabelledImages
 from gaussproto.data.strokes import strokes
+from gaussproto.evaluation.protocol import Evaluation
 from gaussproto.presets import preset
+from gaussproto.training.checkpoint import load_checkpoint
+from gaussproto.training.run_folder import RunFolder
 from gaussproto.training.train import train
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "omniglot"
@@ -67,6 +71,11 @@ def gaussproto(
 @pytest.fixture
 def generator() -> torch.Generator:
     return torch.Generator().manual_seed(0)
+
+
+def add_scores(run: RunFolder, result: Evaluation, which: Literal["last", "top"] = "last") -> None:
+    """As `gaussproto evaluate` does."""
+    run.write_evaluation("strokes", which, [load_checkpoint(path) for path in run.weights(which)], result)
 
 
 def uneven(images: LabelledImages, counts: list[int]) -> LabelledImages:

@@ -25,6 +25,7 @@ Norm = Literal["running", "batch"]
 
 DRAWN = ("omniglot", "strokes")  # characters in bright ink, with alphabets and a split of their own
 SMALLEST_IMAGE = 16  # four poolings by two leave one pixel
+LARGEST_SEED = 2**63 - 1  # that torch takes
 
 
 def _parse_filters(value: Any) -> Any:
@@ -65,7 +66,8 @@ class DataConfig(_Frozen):
     channels: Literal[1, 3] = Field(1, description="1 grey, 3 colour")
     invert: bool | None = Field(
         False,
-        description="swap dark and light (a folder of dark ink on white paper); with init of drawn characters: found",
+        description="swap dark and light (a folder of dark ink on white paper); with --init of drawn characters it is "
+        "detected in each image if not given",
     )
     test_fraction: float = Field(0.25, gt=0, lt=1, description="share of a folder's classes that is held out for test")
     split: Annotated[ClassSplit, BeforeValidator(parse_split)] | None = Field(
@@ -171,7 +173,7 @@ class TrainingConfig(_Frozen):
         0.0, ge=0, description="strength of random turns, stretches and shifts of the images; the paper: 0"
     )
     snapshots: int = Field(0, ge=0, description="weights kept along the way, evenly spaced, to draw how it learned")
-    seed: int = Field(0, ge=0, description="of the weights and of the episodes")
+    seed: int = Field(0, ge=0, le=LARGEST_SEED, description="of the weights and of the episodes")
     init: str | None = Field(
         None, description="weights to start from: bundled ones, a run folder or a .safetensors file"
     )

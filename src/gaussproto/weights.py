@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import difflib
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError, safe_open
 
-from gaussproto.config import RunConfig, parse_config
+from gaussproto.config import NetworkConfig, RunConfig, parse_config
 from gaussproto.errors import InputError
 from gaussproto.files import digest_of_arrays
 from gaussproto.pretrained import bundled, bundled_names
+
+if TYPE_CHECKING:
+    import numpy as np
+
+TRAINING = ("optimizer/", "generator")  # names of what a run goes on from beside the weights
 
 
 def weights_file(target: str) -> Path:
@@ -51,15 +57,28 @@ def read_metadata(path: Path) -> tuple[RunConfig, dict[str, Any]]:
         position["transform"]
     except (json.JSONDecodeError, TypeError, KeyError) as error:
         raise InputError(f"{path} says nothing readable of its weights ({error}): make it again") from None
-    return parse_config(config), position
+    try:
+        return parse_config(config), position
+    except InputError as error:
+        raise InputError(f"{path} was written by another version of gaussproto ({error}): install that one") from None
 
 
 def weights_digest(path: Path) -> str:
-    """SHA-256 of what a weights file computes; how sure it is may be added later and is no part of it."""
+    """The digest of the network in a file, be it of half precision or with the state of its training beside it."""
     from safetensors.numpy import load_file
 
     config, position = read_metadata(path)
-    return digest_of_arrays(config.network.model_dump_json() + position["transform"], load_file(path))
+    arrays = {
+        name: array.astype("float32") if array.dtype == "float16" else array
+        for name, array in load_file(path).items()
+        if not name.startswith(TRAINING)
+    }
+    return digest_of(config.network.model_copy(update={"transform": position["transform"]}), arrays)
+
+
+def digest_of(config: NetworkConfig, arrays: Mapping[str, np.ndarray]) -> str:
+    """SHA-256 of what a network computes: its settings and weights, not the file they are in."""
+    return digest_of_arrays(config.model_dump_json(exclude_defaults=True), arrays)
 
 
 def starting_from(target: str, config: RunConfig) -> RunConfig:

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 
 from gaussproto import GaussianPrototypeClassifier, GaussianPrototypicalNetwork, NetworkConfig, load
-from gaussproto.classifier.card import arrays_of, digest_of
+from gaussproto.classifier.card import arrays_of
 from gaussproto.classifier.embedder import find_embedder
 from gaussproto.errors import InputError
+from gaussproto.weights import digest_of
 from tests.classifier.test_estimator import SMALL, assert_same, network, state, uneven_examples
 from tests.classifier.test_labels import json_labels, typed
 

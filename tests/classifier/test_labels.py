@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from gaussproto.classifier.labels import as_array, check_among, from_json, merge_classes, read_labels, to_json
+from gaussproto.classifier.labels import as_array, check_among, classes_of, from_json, read_labels, to_json
 from gaussproto.errors import InputError
 
 scalars = st.text(max_size=6) | st.integers() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False)
@@ -44,16 +44,16 @@ def test_what_json_cannot_carry_is_named(label):
 @settings(deadline=None)
 def test_each_class_is_there_once(labels, random):
     try:
-        classes = merge_classes([], labels)
+        classes = classes_of(labels)
     except InputError:
         assume(False)
     assert len(set(classes)) == len(classes)
     assert set(classes) == set(labels)
-    assert merge_classes(classes, labels) == classes
+    assert classes_of(classes + labels) == classes
     if all(type(label) is type(labels[0]) for label in labels) and isinstance(labels[0], str | int | float | bytes):
         assert classes == sorted(set(labels))
         random.shuffle(labels)
-        assert merge_classes([], labels) == classes
+        assert classes_of(labels) == classes
 
 
 @pytest.mark.parametrize(
@@ -61,9 +61,7 @@ def test_each_class_is_there_once(labels, random):
 )
 def test_a_label_in_two_types_is_refused(pair):
     with pytest.raises(InputError, match="is also there as"):
-        merge_classes([], pair)
-    with pytest.raises(InputError, match="is also there as"):
-        merge_classes(pair[:1], pair[1:])
+        classes_of(pair)
 
 
 def test_numpy_and_python_numbers_are_the_same_labels():

@@ -192,7 +192,10 @@ def test_vectors_have_no_picture(tmp_path):
         ([*CLASSIFY, "asked", "--reject", "2"], "reject must be a share of false alarms from 0.001 to 0.5"),
         ([*CLASSIFY, "asked", "--reject", "0.001"], "reject=0.001 needs 999 examples"),
         (["calibrate", "nothing"], "there is no run folder"),
-        (["calibrate", "weights.safetensors", "--rate", "0.9"], "found 0.9"),
+        (
+            ["calibrate", "weights.safetensors", "--rate", "0.9"],
+            "--rate must be a share of false alarms from 0.001 to 0.5 (found 0.9)",
+        ),
     ],
 )
 def test_a_mistake_is_one_line_and_code_2(ask, arguments, sentence):

@@ -17,6 +17,7 @@ from gaussproto.report.pictures import rotations
 from gaussproto.report.source import RunSource
 from gaussproto.report.space import ellipse
 from gaussproto.report.style import SERIES, render, save_figure
+from tests.conftest import add_scores
 from tests.report.conftest import evaluation
 
 NEEDS = {4: ["none", "radius", "diagonal"], 5: ["radius", "diagonal"], 8: ["radius", "full"]}
@@ -26,7 +27,7 @@ NEEDS = {4: ["none", "radius", "diagonal"], 5: ["radius", "diagonal"], 8: ["radi
 def sources(runs, characters):
     loaded = {DataConfig(): characters}
     for n, name in enumerate(("none", "radius", "diagonal")):
-        runs[name].write_evaluation("strokes", "last", evaluation(offset=n / 100))
+        add_scores(runs[name], evaluation(offset=n / 100))
     return {name: RunSource(run, loaded=loaded) for name, run in runs.items()}
 
 
@@ -158,7 +159,7 @@ def test_what_cannot_be_drawn_is_said(sources, number, names, options, sentence)
 
 
 def test_scores_of_other_classes_are_not_compared(sources, runs, tmp_path):
-    runs["full"].write_evaluation("strokes", "last", evaluation(classes=77))
+    add_scores(runs["full"], evaluation(classes=77))
     loaded = RunSource(runs["full"])
     with pytest.raises(InputError, match="different test classes"):
         draw_figure(4, {"a": sources["none"], "b": loaded})

@@ -1,7 +1,10 @@
 """The page is whole, true to the run's files, and says what is missing."""
 
+import dataclasses
+import os
 import re
 import shutil
+import signal
 from html.parser import HTMLParser
 
 import pytest
@@ -15,7 +18,7 @@ from gaussproto.report.page import report_page, write_report
 from gaussproto.report.source import RunSource, open_runs
 from gaussproto.training.run_folder import RunFolder
 from gaussproto.training.train import train
-from tests.conftest import uneven
+from tests.conftest import add_scores, uneven
 from tests.report.conftest import evaluation, read, tiny
 
 VOID = {"img", "meta"}
@@ -66,8 +69,8 @@ def copies(runs, tmp_path_factory):
     for n, (name, run) in enumerate(runs.items()):
         shutil.copytree(run.path, place / name)
         made[name] = RunFolder(place / name)
-        made[name].write_evaluation("strokes", "last", evaluation(offset=n / 100))
-    made["radius"].write_evaluation("strokes", "last", evaluation("batch", offset=0.05))
+        add_scores(made[name], evaluation(offset=n / 100))
+    add_scores(made["radius"], evaluation("batch", offset=0.05))
     return made
 
 
@@ -135,11 +138,11 @@ def test_the_last_checkpoint_is_not_compared_with_the_best(copies, characters, t
         shutil.copytree(copies[name].path, tmp_path / name)
         run = RunFolder(tmp_path / name)
         run.write_metrics(evaluation={})
-        run.write_evaluation("strokes", checkpoint, evaluation())
+        add_scores(run, evaluation(), checkpoint)
     runs = [RunFolder(tmp_path / name) for name in ("none", "diagonal")]
     chart = "5-way accuracy of each run", "20-way accuracy of each run"
     assert not any(words in page_of(characters, *runs) for words in chart)
-    runs[0].write_evaluation("strokes", "top", evaluation())
+    add_scores(runs[0], evaluation(), "top")
     assert chart[1] in page_of(characters, *runs)
 
 
@@ -165,6 +168,35 @@ def test_a_run_in_the_middle_of_training(copies, characters, tmp_path, monkeypat
     monkeypatch.setattr("gaussproto.report.source.load_data", lambda *_: Split(characters, characters))
     write_report([run.path], tmp_path / "page.html")  # does not score what will go on learning
     assert not run.metrics.exists()
+
+
+def test_scores_from_before_the_training_went_on_are_not_shown(characters, tmp_path):
+    run = RunFolder(tmp_path / "run")
+
+    def stop_at(record, episode):
+        if record.episode == episode:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    train(tiny("on", episodes=60), characters, run.path, on_log=lambda record: stop_at(record, 30))
+    add_scores(run, evaluation(offset=0.1))
+    assert RunSource(run).scored
+    train(tiny("on", episodes=60), characters, run.path, resume=True, on_log=lambda record: stop_at(record, 50))
+    assert run.read_metrics()["evaluation"]
+    assert not RunSource(run).scored
+    one = dataclasses.replace(evaluation(), scores=evaluation().scores[:1])
+    add_scores(run, one)  # nor are they mixed with those of other weights
+    assert RunSource(run).scored[0].scores == one.scores
+
+
+def test_the_rest_of_the_page_is_there_where_the_data_is_not(copies, tmp_path):
+    config = RunSource(copies["radius"]).config.override(data=str(tmp_path / "gone"))
+    shutil.copytree(copies["radius"].path, tmp_path / "run")
+    (tmp_path / "run" / "config.json").write_text(config.model_dump_json())
+    write_report([tmp_path / "run"], tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    Checked(page)
+    assert "Not measured: there is no folder" in page
+    assert "Training" in page
 
 
 def test_a_folder_of_colour_images_is_evaluated_first(characters, tmp_path):

@@ -16,6 +16,7 @@ from gaussproto.reproduce.figures import write_figures
 from gaussproto.reproduce.paper import FIGURE_RUNS, TABLES, WHAT, Budget, rows_of
 from gaussproto.reproduce.tables import read_runs, score, tables, words
 from gaussproto.training.run_folder import RunFolder
+from tests.conftest import uneven
 
 EVERY = {row.run: row for rows in TABLES.values() for row in rows}
 
@@ -46,6 +47,16 @@ def test_a_run_is_measured_in_full(answered, split):
     assert [point["episode"] for point in metrics["curve"]] == [10, 20, 30]
     assert len(metrics["damage"]["accuracy"]) == 6
     assert {"seed", "command", "commits", "seconds"} <= metrics["training"].keys()
+
+
+def test_data_of_few_images_is_answered_as_far_as_it_goes(split, tmp_path):
+    few = uneven(split.test, [4] * split.test.way)
+    assert answer(tiny().override(episodes=5), Split(split.train, few), tmp_path / "small-radius") is None
+    metrics = RunFolder(tmp_path / "small-radius").read_metrics()
+    assert {score["shot"] for score in metrics["evaluation"]["strokes batch top"]["scores"]} == {1, 3}
+    assert len(metrics["damage"]["accuracy"]) == 4
+    bad = next(table for table in tables("all", read_runs(tmp_path)) if table.name == "ours")
+    assert bad.rows[0][-6:] == ("-",) * 6
 
 
 def test_what_is_done_is_skipped_and_what_is_missing_is_measured(answered, split, monkeypatch):

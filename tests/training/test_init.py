@@ -4,8 +4,10 @@ import signal
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
+from gaussproto.classifier.card import arrays_of
 from gaussproto.errors import InputError
 from gaussproto.evaluation.calibration import Calibration, write_calibration
 from gaussproto.model.network import GaussianPrototypicalNetwork
@@ -13,7 +15,7 @@ from gaussproto.presets import preset
 from gaussproto.training.checkpoint import load_checkpoint
 from gaussproto.training.init import take_weights
 from gaussproto.training.train import learning_rate, train
-from gaussproto.weights import weights_digest
+from gaussproto.weights import digest_of, weights_digest
 
 TINY = {"episodes": 12, "way": 8, "checkpoint_every": 4, "distort": 0}
 
@@ -113,6 +115,19 @@ def test_a_run_remembers_where_it_started(weights, characters, tmp_path, monkeyp
     train(again, characters, tmp_path / "parts", resume=True)
     whole, parts = (load_file(tmp_path / name / "checkpoints" / "last.safetensors") for name in ("whole", "parts"))
     assert all(torch.equal(whole[name], parts[name]) for name in whole)
+
+
+def test_weights_are_themselves_in_any_file(weights, tmp_path):
+    """With the state of a training beside them or without, and in half precision what they are then worth."""
+    checkpoint = load_checkpoint(weights)
+    assert any(name.startswith("optimizer/") for name in checkpoint.tensors)
+    network = checkpoint.network()
+    assert weights_digest(weights) == digest_of(network.config, arrays_of(network))
+    tensors = {name: t.half() if t.dim() == 4 else t for name, t in network.state_dict().items()}
+    with safe_open(weights, framework="pt") as file:
+        save_file(tensors, tmp_path / "half.safetensors", metadata=file.metadata())
+    half = load_checkpoint(tmp_path / "half.safetensors").network()
+    assert weights_digest(tmp_path / "half.safetensors") == digest_of(half.config, arrays_of(half))
 
 
 def test_weights_that_learn_how_sure_they_are_stay_themselves(weights, characters, tmp_path):

@@ -15,9 +15,10 @@ from gaussproto.errors import InputError
 from gaussproto.evaluation.protocol import evaluate
 from gaussproto.model.covariance import Precision
 from gaussproto.presets import preset
-from gaussproto.training.checkpoint import load_checkpoint
+from gaussproto.training.checkpoint import load_checkpoint, save_checkpoint
 from gaussproto.training.run_folder import RunFolder, load_network
 from gaussproto.training.train import DeadPrecisionWarning, TrainingDiverged, learning_rate, train
+from tests.conftest import add_scores
 
 
 def tiny(**settings):
@@ -226,6 +227,33 @@ def test_two_processes_do_not_train_in_one_folder(characters, tmp_path):
     assert same(weights(tmp_path / "run"), weights(tmp_path / "alone"))
 
 
+@pytest.mark.parametrize("writes", range(9))
+def test_killed_between_two_files_it_still_makes_them_all(characters, tmp_path, writes, monkeypatch):
+    config = tiny(episodes=12, checkpoint_every=4, snapshots=3)
+    train(config, characters, tmp_path / "whole")
+
+    class Killed(BaseException):
+        pass
+
+    left = iter(range(writes))
+
+    def save_or_die(*args):
+        if next(left, None) is None:
+            raise Killed
+        save_checkpoint(*args)
+
+    monkeypatch.setattr("gaussproto.training.train.save_checkpoint", save_or_die)
+    with pytest.raises(Killed):
+        train(config, characters, tmp_path / "killed")
+    monkeypatch.undo()
+    train(config, characters, tmp_path / "killed", resume=True)
+    files = {name: sorted((tmp_path / name / "checkpoints").iterdir()) for name in ("whole", "killed")}
+    assert len(files["whole"]) == 7  # three kept, three snapshots, the last
+    for one, other in zip(*files.values(), strict=True):
+        assert one.name == other.name
+        assert same(load_file(one), load_file(other))
+
+
 def test_a_log_cut_in_the_middle_of_a_line_is_mended(characters, tmp_path):
     train(tiny(), characters, tmp_path / "run")
     with (tmp_path / "run" / "log.jsonl").open("a") as file:
@@ -238,7 +266,7 @@ def test_a_log_cut_in_the_middle_of_a_line_is_mended(characters, tmp_path):
 def test_resuming_a_finished_run_changes_nothing(characters, tmp_path):
     train(tiny(), characters, tmp_path / "run")
     run = RunFolder(tmp_path / "run")
-    run.write_evaluation("strokes", "last", evaluate(load_network(run.path), characters, (5,), (1,)))
+    add_scores(run, evaluate(load_network(run.path), characters, (5,), (1,)))
     before, metrics = weights(tmp_path / "run"), run.read_metrics()
     assert train(tiny(), characters, tmp_path / "run", resume=True).episodes == 40
     assert same(before, weights(tmp_path / "run"))
@@ -250,7 +278,7 @@ def test_scores_from_before_the_end_are_not_those_of_the_run(characters, tmp_pat
 
     def look(record):
         if record.episode == 30:  # the weights of episode 20 are there
-            run.write_evaluation("strokes", "last", evaluate(load_network(run.path), characters, (5,), (1,)))
+            add_scores(run, evaluate(load_network(run.path), characters, (5,), (1,)))
             run.write_metrics(damage={}, curve=[{"episode": 20}])
 
     train(tiny(), characters, run.path, on_log=look)
@@ -346,3 +374,5 @@ def test_weights_of_another_version_are_refused(weights):
     for position, words in ((newer, "another version of gaussproto"), ("{", "nothing readable"), ("{}", "transform")):
         with pytest.raises(InputError, match=words):
             load_checkpoint(rewritten(position=position))
+    with pytest.raises(InputError, match=r"changed\.safetensors was written by another version of gaussproto .*colour"):
+        load_checkpoint(rewritten(config=json.dumps({"name": "x", "colour": "red"})))

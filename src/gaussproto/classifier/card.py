@@ -11,7 +11,7 @@ import numpy as np
 from gaussproto.config import DataConfig, Distance, NetworkConfig, Weighting
 from gaussproto.data.ink import Ink
 from gaussproto.evaluation.calibration import Calibration
-from gaussproto.files import digest_of_arrays
+from gaussproto.weights import digest_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,11 +61,6 @@ def _ink_of(data: DataConfig | None, channels: int) -> Ink:
     if data is None:
         return "detect" if channels == 1 else "bright"
     return data.ink
-
-
-def digest_of(config: NetworkConfig, arrays: Mapping[str, np.ndarray]) -> str:
-    """SHA-256 of what the network computes: its settings and weights, not the file they are in."""
-    return digest_of_arrays(config.model_dump_json(exclude_defaults=True), arrays)
 
 
 def arrays_of(network: Any) -> dict[str, np.ndarray]:

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from gaussproto.classifier.embedder import Embedder, Engine, find_embedder, takes_vectors
 from gaussproto.classifier.gaussian import class_prototypes, distances, support_shares
 from gaussproto.classifier.inputs import check_as_many, list_images, read_images, with_labels
-from gaussproto.classifier.labels import as_array, check_among, merge_classes, read_labels
+from gaussproto.classifier.labels import as_array, check_among, classes_of, read_labels
 from gaussproto.classifier.verdict import Verdict, check_sureness, judge
 from gaussproto.config import Distance
 from gaussproto.data.ink import Ink, with_bright_ink
@@ -264,7 +264,7 @@ class GaussianPrototypeClassifier(
 
     def _settle(self, x: np.ndarray, s: np.ndarray | None, labels: Sequence[Hashable], names: Sequence[str]) -> None:
         """Make the classes of these examples; nothing is changed before all is known to be right."""
-        classes = merge_classes([], labels)
+        classes = classes_of(labels)
         if len(classes) < 2:
             raise InputError(
                 f"a classifier needs two classes or more, and here is only one class ({classes[0]!r}): add another"

@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 from sklearn.utils import check_array
 from torch import Tensor, nn
 
-from gaussproto.classifier.labels import merge_classes, read_labels
+from gaussproto.classifier.labels import classes_of, read_labels
 from gaussproto.config import NetworkConfig
 from gaussproto.errors import InputError
 from gaussproto.files import write_then_rename
@@ -122,7 +122,7 @@ def train_head(
     labels = read_labels(y)
     if len(labels) != len(vectors):
         raise InputError(f"there are {len(vectors)} vectors and {len(labels)} labels: give one label for each")
-    classes = merge_classes([], labels)
+    classes = classes_of(labels)
     position = {label: c for c, label in enumerate(classes)}
     index = torch.tensor([position[label] for label in labels])
     order, counts = index.argsort(stable=True), torch.bincount(index, minlength=len(classes))

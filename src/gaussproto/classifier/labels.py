@@ -45,14 +45,14 @@ def _check(label: Any) -> None:
         raise InputError(f"a label is not a finite number ({label}): leave that image out or give it a label")
 
 
-def merge_classes(known: Iterable[Hashable], labels: Iterable[Hashable]) -> list[Hashable]:
+def classes_of(labels: Iterable[Hashable]) -> list[Hashable]:
     """Each class once: sorted if they are of one type that sorts, else in the order in which they came.
 
     The same label in two types is refused, since one of them is a slip: 1 and "1", 1 and 1.0.
     """
     by_value: dict[Hashable, Hashable] = {}
     by_text: dict[str, Hashable] = {}
-    for label in (*known, *labels):
+    for label in labels:
         same = by_value.setdefault(label, label)
         alike = by_text.setdefault(str(label), label)
         if _types(same) != _types(label) or type(alike) is not type(label):

@@ -40,9 +40,15 @@ def check_sureness(temperature: Any, reject: Any) -> None:
         raise InputError(
             f"temperature must be a positive number, or None for that of the weights (found {temperature!r})"
         )
+    if reject is not None:
+        check_rate(reject, "reject")
+
+
+def check_rate(rate: Any, name: str) -> None:
+    """Say so if a share of false alarms is none that limits were fitted for."""
     low, high = RATES[0], RATES[-1]
-    if reject is not None and not (isinstance(reject, Real) and low <= float(reject) <= high):
-        raise InputError(f"reject must be a share of false alarms from {low:g} to {high:g}, or None (found {reject!r})")
+    if not (isinstance(rate, Real) and low <= float(rate) <= high):
+        raise InputError(f"{name} must be a share of false alarms from {low:g} to {high:g} (found {rate!r})")
 
 
 def judge(clf: GaussianPrototypeClassifier, d: np.ndarray) -> Verdict:

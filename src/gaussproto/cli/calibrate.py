@@ -11,6 +11,7 @@ import typer
 
 from gaussproto.cli import console
 from gaussproto.cli.options import DataRoot, Json
+from gaussproto.config import LARGEST_SEED
 
 if TYPE_CHECKING:
     from gaussproto.evaluation.calibration import Calibration
@@ -22,7 +23,7 @@ def calibrate(
         str, typer.Argument(metavar="RUN_OR_WEIGHTS", help="A run folder, a .safetensors file, or bundled weights.")
     ],
     rate: Annotated[float, typer.Option(help="Share of images of known classes that may be called unknown.")] = 0.05,
-    seed: Annotated[int, typer.Option(help="Of the episodes.")] = 0,
+    seed: Annotated[int, typer.Option(help="Of the episodes.", min=0, max=LARGEST_SEED)] = 0,
     data_root: DataRoot = None,
     json: Json = False,
 ) -> None:
@@ -30,18 +31,18 @@ def calibrate(
 
     They are put into the weights file; bundled weights stay as they are. Test classes show what they are worth.
     """
-    from gaussproto.classifier.verdict import check_sureness
+    from gaussproto.classifier.verdict import check_rate
     from gaussproto.evaluation.calibration import write_calibration
     from gaussproto.evaluation.sureness import calibrate_weights
     from gaussproto.pretrained import HERE
     from gaussproto.training.run_folder import RunFolder, find_weights
 
-    check_sureness(None, rate)
+    check_rate(rate, "--rate")
     (path,) = find_weights(target)
     run = RunFolder(Path(target))
     with console.progress_bars() as bars, run.claimed() if run.config.exists() else nullcontext():
         calibration, found = calibrate_weights(path, data_root, rate, seed, bars)
-        bundled = path.parent == HERE
+        bundled = path.resolve().parent == HERE.resolve()
         if not bundled:
             write_calibration(path, calibration)
         content = {"target": target, "seed": seed, "calibration": calibration.model_dump()}

@@ -21,7 +21,10 @@ SAME = 1e-4  # relative difference under which two embeddings are of one image, 
 
 Encoder = Annotated[
     str | None,
-    typer.Option(help=f"Bundled weights, a weights or ONNX file, or a run folder; {DEFAULT_ENCODER} if not given."),
+    typer.Option(
+        help="Bundled weights, a weights or ONNX file, or a run folder; if not given, that of the gallery, "
+        f"else {DEFAULT_ENCODER}."
+    ),
 ]
 EngineOption = Annotated[
     Literal["torch", "onnx"] | None,

@@ -9,9 +9,10 @@ import typer
 
 from gaussproto.cli import console
 from gaussproto.cli.options import DataRoot, Json, complete_data, complete_preset
-from gaussproto.config import DataConfig, EpisodeConfig
+from gaussproto.config import SECTIONS, DataConfig, EpisodeConfig
 from gaussproto.errors import InputError
 from gaussproto.presets import PRESETS, preset
+from gaussproto.setting_words import setting_words
 
 
 def data(
@@ -89,9 +90,7 @@ def presets(
         if json:
             return console.print_json(tree)
         rows = [
-            [section, key, str(value)]
-            for section in ("data", "network", "episode", "training")
-            for key, value in tree[section].items()
+            [section, key, setting_words(key, value)] for section in SECTIONS for key, value in tree[section].items()
         ]
         return console.print_table(f"{name}: {tree['about']}", ["section", "setting", "value"], rows)
     if json:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import typer
 from pydantic.fields import FieldInfo
 
-from gaussproto.config import SECTIONS, setting_fields
+from gaussproto.config import DRAWN, SECTIONS, setting_fields
 from gaussproto.errors import InputError
 from gaussproto.presets import PRESETS
 
@@ -28,7 +28,7 @@ def complete_preset(incomplete: str) -> list[str]:
 
 def complete_data(incomplete: str) -> list[str]:
     """Shell completion of a data set's name."""
-    return [name for name in ("omniglot", "strokes") if name.startswith(incomplete)]
+    return [name for name in DRAWN if name.startswith(incomplete)]
 
 
 def _option_type(field: FieldInfo) -> Any:

@@ -10,7 +10,7 @@ import typer
 
 from gaussproto.cli import console
 from gaussproto.cli.options import DataRoot, Json, complete_data, parse_numbers, train_signature
-from gaussproto.config import DRAWN, DataConfig, Norm, RunConfig
+from gaussproto.config import DRAWN, LARGEST_SEED, DataConfig, Norm, RunConfig
 from gaussproto.errors import InputError
 from gaussproto.presets import PRESETS, preset
 
@@ -73,7 +73,7 @@ def evaluate(
     rounds: Annotated[
         int | None, typer.Option(help="How often the classes are grouped anew; 10, or 1 with batch statistics.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the groupings.")] = 0,
+    seed: Annotated[int, typer.Option(help="Of the groupings.", min=0, max=LARGEST_SEED)] = 0,
     data: Annotated[
         str | None, typer.Option(help="Other data than the run's own.", autocompletion=complete_data)
     ] = None,
@@ -107,9 +107,11 @@ def evaluate(
             progress=bars,
         )
     if run.config.exists():
-        run.write_evaluation(config.data, checkpoints, result, split)
+        run.write_evaluation(config.data, checkpoints, loaded, result, split)
     if json:
-        return console.print_json({"target": target, "data": config.data, "checkpoint": checkpoints} | result.as_dict())
+        episodes = [checkpoint.position.episode for checkpoint in loaded]
+        head = {"target": target, "data": config.data, "checkpoint": checkpoints, "episodes": episodes}
+        return console.print_json(head | result.as_dict())
     return _print_scores(target, config.data, result)
 
 

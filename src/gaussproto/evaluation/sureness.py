@@ -155,7 +155,7 @@ def calibrate_weights(
         network, split.test if held_out else split.train, held_out=held_out, seed=seed, progress=progress
     )
     test = load_data(data.model_copy(update={"holdout": 0}), data_root, progress).test if held_out else split.test
-    if test.way < 3:  # one of them must be unknown
+    if test.way < 3 or int(test.counts.min()) < 2:  # a class must be unknown, and an image of each be asked about
         return calibration, []
     return calibration, measure(network, test, calibration, rate=rate, seed=seed, progress=progress)
 

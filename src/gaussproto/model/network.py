@@ -57,9 +57,9 @@ class GaussianPrototypicalNetwork(nn.Module):
         x, s_raw = self.encoder(images).split(self.sizes, dim=1)
         return x, self.precision(s_raw)
 
-    def prototypes(self, x: Tensor, s: Tensor | None, labels: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+    def prototypes(self, x: Tensor, s: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Supports (C, K, D), (C, K, E) -> prototypes p (C, D) and the metric around each, s_class (C, E) or None."""
-        p, s_class = class_prototypes(x, s, labels)
+        p, s_class = class_prototypes(x, s)
         return p, (s_class if self.config.in_distance else None)
 
     def distances(self, x: Tensor, p: Tensor, s_class: Tensor | None) -> Tensor:

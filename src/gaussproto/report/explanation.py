@@ -128,9 +128,7 @@ def _write(
     page: Axes, x: float, y: float, words: str, size: float = 9, weight: str = "normal", colour: str = INK,
     across: str = "left",
 ) -> None:  # fmt: skip
-    page.text(
-        x, y, words, fontsize=size, fontweight=weight, color=colour, ha=across, va="center"
-    )  # a file or a class may have a dollar in its name
+    page.text(x, y, words, fontsize=size, fontweight=weight, color=colour, ha=across, va="center")
 
 
 def _cut(text: str, letters: int) -> str:

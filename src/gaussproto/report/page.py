@@ -12,8 +12,9 @@ from gaussproto.errors import InputError
 from gaussproto.files import write_then_rename
 from gaussproto.report.curves import accuracy_over_shots, loss_over_episodes
 from gaussproto.report.html import Html, drawing, page, table, tag
-from gaussproto.report.sections import run_section, score_words, setting_words, stage_words
+from gaussproto.report.sections import run_section, score_words
 from gaussproto.report.source import RunSource, Scored, open_runs
+from gaussproto.setting_words import setting_words
 
 MOST_LINES = 6  # a chart with more cannot be read
 
@@ -137,10 +138,8 @@ def _difference_table(runs: Sequence[RunSource]) -> Html:
     for section in SECTIONS:
         for name in trees[0][section]:
             values = [tree[section].get(name) for tree in trees]
-            if name == "stages":
-                values = [", then ".join(map(stage_words, stages)) for stages in values]
             if any(value != values[0] for value in values):
-                rows.append([name, *map(setting_words, values)])
+                rows.append([name, *(setting_words(name, value) for value in values)])
     rows.append(["parameters", *(f"{sum(p.numel() for p in run.network.parameters()):,}" for run in runs)])
     rows.append(["training, s", *(f"{run.checkpoint.position.seconds:,.0f}" for run in runs)])
     return table("Settings in which they differ, size and time", ["", *(run.name for run in runs)], rows)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -27,6 +26,7 @@ from gaussproto.report.html import Html, drawing, join, picture, table, tag
 from gaussproto.report.measure import confusions, measure_precisions, thinned, view_episode
 from gaussproto.report.source import RunSource
 from gaussproto.report.space import embedding_map
+from gaussproto.setting_words import setting_words
 
 CLASSES = 300  # unturned test classes that the page looks at
 EXTREMES = 12  # images with the lowest and the highest precision
@@ -38,7 +38,11 @@ class Sample:
 
     def __init__(self, run: RunSource) -> None:
         self.run = run
-        self.images: LabelledImages = thinned(run.images, CLASSES)
+
+    @cached_property
+    def images(self) -> LabelledImages:
+        """As they are; a run is worth a page also where its data is gone."""
+        return thinned(self.run.images, CLASSES)
 
     @cached_property
     def embedded(self) -> tuple[Tensor, Tensor | None]:
@@ -76,22 +80,6 @@ def missing(words: str, command: str = "") -> Html:
 def score_words(score: Score | None, spread: bool = True) -> str:
     """An accuracy, or nothing where there is none."""
     return score.words(spread) if score else ""
-
-
-def stage_words(stage: Mapping[str, Any]) -> str:
-    """A stage of a training as a person says it."""
-    damage = ", ".join(f"{100 * share:g} % to {size} px" for size, share in stage["damage"].items())
-    words = f"{stage['episodes']:,} episodes" + (f"; damage {damage}" if damage else "")
-    return words + (f"; {stage['transform']}" if stage["transform"] else "")
-
-
-def setting_words(value: object) -> str:
-    """A setting as a person says it."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list):
-        return ", ".join(map(str, value))
-    return "default" if value is None else str(value)
 
 
 def _or_why_not(section: Callable[[], Html]) -> Html:
@@ -258,9 +246,7 @@ def _settings(run: RunSource) -> Html:
     for section in SECTIONS:
         rows = []
         for name, value in tree[section].items():
-            if name == "stages":
-                rows += [[f"stage {n}", stage_words(stage)] for n, stage in enumerate(value, start=1)]
-            elif value is not None:
-                rows.append([name, setting_words(value)])
+            if value is not None:
+                rows.append([name, setting_words(name, value)])
         tables.append(tag("div", table(section, ["setting", "value"], rows, numbers=False)))
     return tag("div", *tables, class_="settings")

@@ -30,7 +30,6 @@ class Scored:
     norm: Norm
     checkpoint: str  # last or top
     classes: int
-    rounds: int
     scores: tuple[Score, ...]
 
     def score(self, way: int, shot: int) -> Score | None:
@@ -153,16 +152,25 @@ class RunSource:
 
     @property
     def scored(self) -> list[Scored]:
-        """Every evaluation that was made of it."""
-        found = self.metrics.get("evaluation", {}).values()
+        """Every evaluation that was made of the weights that are there now."""
         return [
-            Scored(e["data"], e["norm"], e["checkpoint"], e["classes"], e["rounds"], _scores(e["scores"]))
-            for e in found
+            Scored(e["data"], e["norm"], e["checkpoint"], e["classes"], _scores(e["scores"]))
+            for e in self.metrics.get("evaluation", {}).values()
+            if not self._outdated(e)
         ]
 
+    def _outdated(self, evaluation: dict[str, Any]) -> bool:
+        """Whether the training has gone on since; what is published has no weights and is as it was."""
+        if "episodes" not in evaluation or not self.run.last.exists():
+            return False
+        position = self.checkpoint.position
+        kept = [episode for _, episode in position.kept] if evaluation["checkpoint"] == "top" else []
+        return bool(evaluation["episodes"] != (kept or [position.episode]))
+
     def scores(self, way: int, norm: Norm = "running") -> Scored:
-        """The evaluation with the most shots of that way, the last checkpoint's first."""
-        able = [e for e in self.scored if e.norm == norm and any(score.way == way for score in e.scores)]
+        """The evaluation on its own data with the most shots of that way, the last checkpoint's first."""
+        own = [e for e in self.scored if (e.data, e.norm) == (self.config.data.data, norm)]
+        able = [e for e in own if any(score.way == way for score in e.scores)]
         if not able:
             raise InputError(
                 f"{self.run.path} has no {way}-way score under {norm} statistics: "
@@ -175,7 +183,7 @@ class RunSource:
         result = evaluate(
             self.network, self.images, usual_ways(self.images), usual_shots(self.images), progress=self.progress
         )
-        self.run.write_evaluation(self.config.data.data, "last", result)
+        self.run.write_evaluation(self.config.data.data, "last", [self.checkpoint], result)
         self.__dict__.pop("metrics", None)
         return result
 

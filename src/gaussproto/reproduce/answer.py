@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gaussproto.config import Norm, RunConfig
-from gaussproto.data.images import Progress, silent
+from gaussproto.data.images import LabelledImages, Progress, silent
 from gaussproto.data.load import Split
 from gaussproto.errors import InputError
 from gaussproto.evaluation.protocol import ROUNDS, evaluate, usual_shots, usual_ways
@@ -18,7 +18,6 @@ from gaussproto.training.run_folder import RunFolder, load_network
 from gaussproto.training.train import LogRecord, RunResult, train
 
 QUICK_CLASSES = 200
-PAPER_SHOTS = (1, 5)  # those of the tables, enough where a score is dear
 
 
 def answer(
@@ -44,7 +43,7 @@ def answer(
             return result
     for checkpoint in ("top", "last"):
         _score(run, config, split, checkpoint, "running", None, progress)
-    _score(run, config, split, "top", "batch", PAPER_SHOTS, progress)
+    _score(run, config, split, "top", "batch", paper_shots(split.test), progress)
     _curve(run, split, progress)
     if "damage" not in run.read_metrics():
         way, shot = usual_ways(split.test)[-1], min(5, usual_shots(split.test)[-1])
@@ -70,11 +69,11 @@ def _score(
     ways = [way for way in usual_ways(split.test) if not {(way, shot) for shot in shots} <= done]
     if not ways:
         return
-    networks = [load_checkpoint(path).network() for path in run.weights(checkpoint)]
+    loaded = [load_checkpoint(path) for path in run.weights(checkpoint)]
     together = [ways] if norm == "running" else [[way] for way in ways]  # one way after the other where it takes long
     for some in together:
-        result = evaluate(networks, split.test, some, shots, norm=norm, progress=progress)
-        run.write_evaluation(config.data.data, checkpoint, result)
+        result = evaluate([one.network() for one in loaded], split.test, some, shots, norm=norm, progress=progress)
+        run.write_evaluation(config.data.data, checkpoint, loaded, result)
 
 
 def _curve(run: RunFolder, split: Split, progress: Progress) -> None:
@@ -86,9 +85,14 @@ def _curve(run: RunFolder, split: Split, progress: Progress) -> None:
         if episode in there:
             continue
         ways = usual_ways(split.test)[-1:]
-        scores = evaluate(checkpoint.network(), split.test, ways, PAPER_SHOTS, progress=progress)
+        scores = evaluate(checkpoint.network(), split.test, ways, paper_shots(split.test), progress=progress)
         there[episode] = {"episode": episode, "norm": scores.norm, "scores": scores.as_dict()["scores"]}
         run.write_metrics(curve=[there[key] for key in sorted(there)])
+
+
+def paper_shots(images: LabelledImages) -> tuple[int, ...]:
+    """Those of the tables, enough where a score is dear: 1 and 5, or as many as the smallest class allows."""
+    return tuple(sorted({min(shot, usual_shots(images)[-1]) for shot in (1, 5)}))
 
 
 def quick_part(split: Split) -> Split:

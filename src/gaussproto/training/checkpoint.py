@@ -19,9 +19,9 @@ from gaussproto.config import RunConfig, Transform
 from gaussproto.errors import InputError
 from gaussproto.files import write_then_rename
 from gaussproto.model.network import GaussianPrototypicalNetwork
-from gaussproto.weights import read_metadata
+from gaussproto.weights import TRAINING, read_metadata
 
-OPTIMIZER, GENERATOR = "optimizer/", "generator"
+OPTIMIZER, GENERATOR = TRAINING
 
 
 @dataclass
@@ -57,7 +57,7 @@ class Checkpoint:
         """The network with these weights."""
         config = self.config.network.model_copy(update={"transform": self.position.transform})
         network = GaussianPrototypicalNetwork(config)
-        weights = {name: t for name, t in self.tensors.items() if not name.startswith((OPTIMIZER, GENERATOR))}
+        weights = {name: t for name, t in self.tensors.items() if not name.startswith(TRAINING)}
         try:
             network.load_state_dict(weights)
         except RuntimeError as error:

@@ -14,7 +14,7 @@ LARGE = 1 << 30  # bytes
 def keep_freed_memory() -> bool:
     """Tell glibc not to return large blocks: the page faults of getting them anew take a third of a training step.
 
-    It holds for the whole process, so it is called when a training or an evaluation starts, never on import.
+    It holds for the whole process, so it is called when a training starts or images are embedded, never on import.
     Returns whether it was done; other systems than Linux with glibc are left as they are.
     """
     if not sys.platform.startswith("linux"):

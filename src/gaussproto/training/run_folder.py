@@ -8,18 +8,18 @@ import platform
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
-from gaussproto.config import RunConfig, TrainingConfig, read_config
+from gaussproto.config import SECTIONS, RunConfig, TrainingConfig, read_config
 from gaussproto.errors import InputError
 from gaussproto.files import claimed, read_json, remove_leftovers, write_json, write_then_rename
 from gaussproto.model.network import GaussianPrototypicalNetwork
-from gaussproto.training.checkpoint import Position, load_checkpoint
+from gaussproto.training.checkpoint import Checkpoint, Position, load_checkpoint
 from gaussproto.weights import weights_file
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class RunFolder:
 
     def claimed(self) -> AbstractContextManager[None]:
         """Within, no other process can train or calibrate here."""
-        return claimed(self.path, "wait for it, or choose another --out")
+        return claimed(self.path, "wait for it, or use another folder")
 
     def forget_after(self, episode: int, kept: list[tuple[float, int]]) -> None:
         """Take back what a run that was killed had written after its last checkpoint."""
@@ -132,13 +132,17 @@ class RunFolder:
         """Add results to `metrics.json`; what is there already stays."""
         write_json(self.metrics, self.read_metrics() | metrics)
 
-    def write_evaluation(self, data: str, checkpoint: str, result: Evaluation, split: Path | None = None) -> None:
-        """Add an evaluation to `metrics.json`; ways and shots that were measured before in the same manner stay."""
-        key = f"{data} {result.norm} {checkpoint}" + (f" {split}" if split else "")
-        content = {"target": str(self.path), "data": data, "checkpoint": checkpoint} | result.as_dict()
+    def write_evaluation(
+        self, data: str, which: str, scored: Sequence[Checkpoint], result: Evaluation, split: Path | None = None
+    ) -> None:
+        """Add to `metrics.json` what was scored; ways and shots measured before of the same weights, alike, stay."""
+        key = f"{data} {result.norm} {which}" + (f" {split}" if split else "")
+        episodes = [checkpoint.position.episode for checkpoint in scored]
+        content: dict[str, Any] = {"target": str(self.path), "data": data, "checkpoint": which, "episodes": episodes}
+        content |= result.as_dict()
         all_before = self.read_metrics().get("evaluation", {})
         before = all_before.get(key, {})
-        if all(before.get(how) == content[how] for how in ("classes", "rounds", "seed", "checkpoints")):
+        if all(before.get(how) == content[how] for how in ("episodes", "classes", "rounds", "seed")):
             new = {(score["way"], score["shot"]) for score in content["scores"]}
             others = [score for score in before["scores"] if (score["way"], score["shot"]) not in new]
             scores = sorted(others + content["scores"], key=lambda score: (score["way"], score["shot"]))
@@ -237,7 +241,7 @@ def _episode_of(line: str) -> float:
 
 def _differences(there: RunConfig, here: RunConfig) -> str:
     changed = []
-    for section in ("data", "network", "episode", "training"):
+    for section in SECTIONS:
         old, new = getattr(there, section).model_dump(), getattr(here, section).model_dump()
         changed += [_difference(name, old[name], new[name]) for name in old if old[name] != new[name]]
     return "; ".join(changed)

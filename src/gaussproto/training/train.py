@@ -156,10 +156,11 @@ def _train(
                 if not all(bool(torch.isfinite(value).all()) for value in network.state_dict().values()):
                     raise _diverged(now, run)
                 _keep_best(run, config, network, position)
+            if training.takes_snapshot(position.episode):  # before `last`, from which a killed run goes on
+                save_checkpoint(run.snapshot(position.episode), config, network, position)
+            if saves:
                 save_checkpoint(run.last, config, network, position, optimizer, generator)
                 run.prune(position.kept)
-            if training.takes_snapshot(position.episode):
-                save_checkpoint(run.snapshot(position.episode), config, network, position)
             if stopping and not ended:
                 return RunResult(run.path, config, network.eval(), position.episode, position.seconds, stop[0])
     run.write_summary(network, position, training)

@@ -49,7 +49,7 @@ def main() -> None:
         found["predict, seconds"] = predict_seconds(given.encoder, files)
     protocol = evaluate(load_network(given.encoder), test, [WAY], SHOTS)
     dense = test.dense[:, :, 0].numpy()
-    bad = down_sample(as_float(test.images), SIZE).mul(255).byte().view(test.dense.shape)[:, :, 0].numpy()
+    bad = down_sample(as_float(test.images), SIZE).mul(255).round().byte().view(test.dense.shape)[:, :, 0].numpy()
     encoders = [given.encoder, *([given.vanilla] if given.vanilla else [])]
     print(
         json.dumps(

@@ -124,7 +124,7 @@ def main() -> None:
             with write_then_rename(folder / name) as temporary:
                 shutil.copyfile(path / name, temporary)
         draw(LOSS, {"network": path}, folder)
-        if config.training.snapshots:
+        if RunFolder(path).read_metrics().get("curve"):
             draw(LEARNED, {"network": path}, folder)
         if config.network.covariance != "none":
             draw(PRECISIONS, {"network": path}, folder)

@@ -79,7 +79,7 @@ def _of_paper(tasks, names=tuple(OF_PAPER)) -> list[tuple[str, ...]]:
     cells = {name: [rows[name].paper.get(task) for task in tasks] for name in names}
     return [
         (
-            f"the paper, {OF_PAPER[name]} (batch statistics)",
+            f"the paper, {OF_PAPER[name]}",
             *(f"{one[0]:.2f} ± {one[1]:.2f}" if one else "" for one in found),
         )
         for name, found in cells.items()

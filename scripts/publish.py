@@ -30,7 +30,9 @@ HIGHLIGHTS = {
     "standard-small-weighted": "where the precision only weighs examples: the bundled `omniglot-small`",
     "standard-big-none": "a big vanilla network",
     "standard-big-radius-learned": "the paper's big Gaussian network",
+    "omniglot-big": "big, the precision only weighs examples, trained longer: bundled by that name",
 }
+BUNDLED = {"standard-small-weighted": "the bundled `omniglot-small`", "omniglot-big": ""}
 OF_PAPER = {
     "small-none": "small vanilla network",
     "small-radius": "small Gaussian network",
@@ -46,6 +48,7 @@ def filled(page: str, results: Path = RESULTS) -> str:
     blocks = {
         "hardware": f"Trained on {hardware(runs)}.",
         "highlights": _last(runs, HIGHLIGHTS, TASKS, _of_paper(TASKS)),
+        "bundled": _last(runs, BUNDLED, TASKS),
         "fast last": _last(runs, dict.fromkeys(fast, ""), TASKS),
         "fast top": _table(
             [(f"`{name}`", *(words(score(runs[name], task)) for task in TASKS[:2])) for name in fast]

@@ -154,7 +154,7 @@ the higher precision in {100 * study.clean_is_higher:.1f} % of pairs.
 alphabets of Omniglot with rotations{" and their mirror images" if episode.mirror else ""} as classes; {episode.shot} to {episode.max_shot or episode.shot} supports, drawn anew for each of
 {episode.splits} splits of an episode; damage: {damage or "none"}; distortions of strength {config.training.distort:g}; Adam, {config.training.schedule} from
 {config.training.learning_rate:g}; seed {training["seed"]}{f"; starting from {training['init']}" if training["init"] else ""}. {training["seconds"] / 60:.0f} minutes on
-{" or ".join(map(str, threads))} thread{"s" if threads != [1] else ""} of {metrics["machine"]["processor"]}. The test alphabets chose nothing.
+{" or ".join(map(str, threads))} thread{"s" if threads != [1] else ""} of {metrics["machine"]["processor"]}. Its settings were chosen on alphabets held out of training.
 `{training["command"]}`, commit {", ".join(training["commits"])}.
 {precision}
 
@@ -176,7 +176,7 @@ def sure(calibration, sureness, twin, stretch) -> str:
     return f"""## How sure it is
 Temperature {calibration.temperature:.3f} times the spread, and the limits of distance, were fitted on {calibration.classes:,} classes of alphabets of the
 training set, with a network trained by the same recipe ({twin.position.episode:,} episodes) without those alphabets; the limits are {stretch:.2f} times those of
-that network, as images of alphabets that neither has seen (invented ones) are so many times as far from their class. On the test alphabets: expected calibration
+that network, as images of alphabets that neither has seen (invented ones) are so many times as far from their class (that a twin's limits may need this was noticed on the test alphabets; the factor is not from there). On the test alphabets: expected calibration
 error (15 bins) at temperature 1 and calibrated; AUROC of the smallest distance, known against unknown classes;
 images called unknown, in %, when {100 * sureness[0].rate:g} % of those of known classes may be. One temperature serves every
 number of examples: where the first error is the smaller, the network was calibrated well enough without it.

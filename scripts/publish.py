@@ -18,9 +18,11 @@ from gaussproto.training.run_folder import RunFolder
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"
+SEEDS = RESULTS / "seeds"  # the short runs of several seeds: many alike, so without figures
 PAGES = (ROOT / "README.md", ROOT / "docs" / "reproduction.md", RESULTS / "README.md")
 FILES = ("config.json", "metrics.json", "log.jsonl")
 NO_PRESET = ("paper-small-radius",)  # shorter, as the page says
+SHORT = {row.run: row.config("standard") for row in TABLES["seeds"]}
 LOSS, LEARNED, PRECISIONS = 6, 7, 9  # of the paper's figures those of one run that show none of Omniglot's drawings
 OF_SEVERAL = (4, 5, 8)  # from what is published of several runs
 TASKS = ((20, 1), (20, 5), (5, 1), (5, 5))
@@ -45,7 +47,9 @@ def filled(page: str, results: Path = RESULTS) -> str:
     """The page with each `<!-- NAME -->` ... `<!-- end -->` filled anew."""
     runs = read_runs(results)
     fast = [name for name in runs if name.startswith("fast-")]
+    (seeds,) = tables("seeds", read_runs(results / SEEDS.name))
     blocks = {
+        "seeds": seeds.markdown(),
         "hardware": f"Trained on {hardware(runs)}.",
         "highlights": _last(runs, HIGHLIGHTS, TASKS, _of_paper(TASKS)),
         "bundled": _last(runs, BUNDLED, TASKS),
@@ -99,7 +103,7 @@ def check(run: RunFolder) -> None:
     if not run.ended:
         raise SystemExit(f"{run.path} holds no run that went to its end: go on with it")
     config = read_config(run.config)
-    if config.name not in NO_PRESET and config != PRESETS.get(config.name):
+    if config.name not in NO_PRESET and config != (PRESETS | SHORT).get(config.name):
         raise SystemExit(
             f"{run.path} is not what a preset {config.name!r} makes: add its name to NO_PRESET, and say why"
         )
@@ -122,10 +126,12 @@ def main() -> None:
         check(RunFolder(path))
     for path in paths:
         config = read_config(path / "config.json")
-        folder = RESULTS / config.name
+        folder = (SEEDS if config.name in SHORT else RESULTS) / config.name
         for name in FILES:
             with write_then_rename(folder / name) as temporary:
                 shutil.copyfile(path / name, temporary)
+        if config.name in SHORT:
+            continue
         draw(LOSS, {"network": path}, folder)
         if RunFolder(path).read_metrics().get("curve"):
             draw(LEARNED, {"network": path}, folder)

@@ -1,10 +1,16 @@
 """The tables say what the runs measured, and nothing is done twice."""
 
 import json
+import re
 import shutil
+import statistics
 from typing import get_args
 
+import numpy as np
 import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gaussproto.config import RunConfig
 from gaussproto.data.load import Split
@@ -13,7 +19,7 @@ from gaussproto.presets import PRESETS, preset
 from gaussproto.report.figures import FIGURES
 from gaussproto.reproduce.answer import answer
 from gaussproto.reproduce.figures import write_figures
-from gaussproto.reproduce.paper import FIGURE_RUNS, TABLES, WHAT, Budget, rows_of
+from gaussproto.reproduce.paper import FIGURE_RUNS, PAIRS, SEEDS, TABLES, WHAT, Budget, rows_of
 from gaussproto.reproduce.tables import read_runs, score, tables, words
 from gaussproto.training.run_folder import RunFolder
 from tests.conftest import uneven
@@ -47,6 +53,14 @@ def test_a_run_is_measured_in_full(answered, split):
     assert [point["episode"] for point in metrics["curve"]] == [10, 20, 30]
     assert len(metrics["damage"]["accuracy"]) == 6
     assert {"seed", "command", "commits", "seconds"} <= metrics["training"].keys()
+
+
+def test_of_one_run_among_many_only_the_last_checkpoint_is_measured(split, tmp_path):
+    assert answer(tiny().override(episodes=5), split, tmp_path / "run", whole=False) is None
+    metrics = RunFolder(tmp_path / "run").read_metrics()
+    assert set(metrics["evaluation"]) == {"strokes running last"}
+    assert "damage" in metrics
+    assert "curve" not in metrics
 
 
 def test_data_of_few_images_is_answered_as_far_as_it_goes(split, tmp_path):
@@ -169,7 +183,8 @@ def test_the_command(gaussproto, tmp_path, monkeypatch):
 def test_every_row_has_its_runs():
     for run, row in EVERY.items():
         standard = row.config("standard")
-        assert standard == PRESETS[f"standard-{run}"]
+        if not row.of:
+            assert standard == PRESETS[f"standard-{run}"]
         assert row.config("quick").network == standard.network
         assert row.config("quick").training.episodes < 300
         if f"paper-{run}" in PRESETS:
@@ -180,6 +195,58 @@ def test_every_row_has_its_runs():
     assert {run for runs in FIGURE_RUNS.values() for run in runs.values()} <= EVERY.keys()
     assert all(rows_of(what) for what in WHAT)
     assert [row.run for row in rows_of("all", "big-none,small-none")] == ["big-none", "small-none"]
+
+
+def test_networks_that_are_compared_over_seeds_differ_in_the_network_alone():
+    configs = {(row.of, row.seed): row.config("standard") for row in TABLES["seeds"]}
+    assert len(configs) == len({config.name for config in configs.values()}) == 2 * len(PAIRS) * SEEDS
+    for vanilla, gaussian in PAIRS:
+        for seed in range(SEEDS):
+            one, other = configs[vanilla, seed], configs[gaussian, seed]
+            assert (one.network.covariance, other.network.covariance) == ("none", "radius")
+            assert (one.data, one.episode, one.training) == (other.data, other.episode, other.training)
+            assert one.training.seed == seed
+            assert one.episode == PRESETS[f"standard-{vanilla}"].episode
+
+
+def of_a_seed(clean: float, bad: float) -> dict:
+    scores = [{"way": 20, "shot": shot, "accuracy": clean, "interval": 0.0, "std": None} for shot in (1, 5)]
+    return {
+        "evaluation": {"x": {"norm": "running", "checkpoint": "last", "scores": scores}},
+        "damage": {"way": 20, "shot": 5, "accuracy": [clean] * 2 + [bad] * 4},
+    }
+
+
+def numbers(cell: str) -> list[float]:
+    return [float(number) for number in re.findall(r"[-+]?\d+\.\d\d", cell)]
+
+
+def rounded(*exact: float):
+    return pytest.approx(exact, abs=0.00501)
+
+
+@given(st.lists(st.tuples(*[st.floats(0.5, 1)] * 4), min_size=2, max_size=SEEDS), st.randoms())
+def test_the_difference_is_that_of_the_runs_of_one_seed(found, random):
+    seeds = sorted(random.sample(range(SEEDS), len(found)))
+    runs = {"small-none-seed-9": of_a_seed(0, 0)}
+    for seed, (vanilla, gaussian, bad, other_bad) in zip(seeds, found, strict=True):
+        runs[f"small-none-seed-{seed}"] = of_a_seed(vanilla, bad)
+        runs[f"small-radius-seed-{seed}"] = of_a_seed(gaussian, other_bad)
+    (table,) = tables("seeds", runs)
+    v, g, b, o = 100 * np.array(found).T
+    for column, (one, other) in {3: (v, g), 4: (v, g), 5: (b, o), 8: (b, o)}.items():
+        assert numbers(table.rows[0][column]) == rounded(one.mean(), statistics.stdev(one))
+        assert numbers(table.rows[1][column]) == rounded(other.mean(), statistics.stdev(other))
+        low, high = scipy.stats.ttest_rel(other, one).confidence_interval() if (other - one).std() else (0, 0)
+        assert numbers(table.rows[2][column]) == rounded((other - one).mean(), (high - low) / 2)
+    assert [row[2] for row in table.rows] == [str(len(found))] * 3 + ["0"] * 3
+    assert set(table.rows[5][3:]) == {"-"}
+
+
+def test_a_seed_of_one_network_alone_is_not_compared():
+    runs = {f"small-none-seed-{seed}": of_a_seed(0.9, 0.8) for seed in range(SEEDS)}
+    (table,) = tables("seeds", runs | {"small-radius-seed-2": of_a_seed(0.7, 0.6)})
+    assert [row[2:5] for row in table.rows[:3]] == [("1", "90.00", "90.00"), ("1", "70.00", "70.00"), ("1", "-", "-")]
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def reproduce(
 ) -> None:
     """Train and score what a table or the figures of the paper need, and show its numbers beside ours."""
     rows = rows_of(what, only)
-    configs = {row.run: row.config(budget).override(data=data) for row in rows}
+    configs = [row.config(budget).override(data=data) for row in rows]
     out = out or Path("runs") / "-".join(["reproduce", budget, *([] if data == "omniglot" else [Path(data).name])])
     from gaussproto.data.load import load_data
     from gaussproto.reproduce.answer import answer, check_place, quick_part
@@ -55,11 +55,13 @@ def reproduce(
         split = load_data(DataConfig(data=data), data_root, bars)
         if budget == "quick":
             split = quick_part(split)
-        for name, config in configs.items():
+        for row, config in zip(rows, configs, strict=True):
+            name = row.run
             show = partial(show_training, bars, f"{name}: training", config.training.episodes, [])
             measure = partial(_prefixed, bars, name)
+            bring = partial(answer, whole=not row.of, device=device, on_log=show, progress=measure)
             try:
-                stopped = answer(config, split, out / name, device=device, on_log=show, progress=measure)
+                stopped = bring(config, split, out / name)
             except KeyboardInterrupt:  # while it was scored
                 console.say(_stopped(name))
                 raise

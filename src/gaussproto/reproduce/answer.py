@@ -25,13 +25,15 @@ def answer(
     split: Split,
     folder: Path,
     *,
+    whole: bool = True,
     device: str = "cpu",
     on_log: Callable[[LogRecord], None] = lambda record: None,
     progress: Progress = silent,
 ) -> RunResult | None:
     """Bring a run to its end and measure all that the tables and figures show of it.
 
-    Gives the training's result if it was stopped by a signal, None once everything is there.
+    Of one run among many alike, not the `whole` is measured but the last checkpoint, each image judged alone. Gives the
+    training's result if it was stopped by a signal, None once everything is there.
     """
     run = RunFolder(folder)
     begun = run.config.exists()
@@ -41,10 +43,11 @@ def answer(
         result = train(config, split.train, folder, resume=begun, device=device, on_log=on_log)
         if result.stopped_by:
             return result
-    for checkpoint in ("top", "last"):
-        _score(run, config, split, checkpoint, "running", None, progress)
-    _score(run, config, split, "top", "batch", paper_shots(split.test), progress)
-    _curve(run, split, progress)
+    _score(run, config, split, "last", "running", None, progress)
+    if whole:
+        _score(run, config, split, "top", "running", None, progress)
+        _score(run, config, split, "top", "batch", paper_shots(split.test), progress)
+        _curve(run, split, progress)
     if "damage" not in run.read_metrics():
         way, shot = usual_ways(split.test)[-1], min(5, usual_shots(split.test)[-1])
         study = damage_study(load_network(folder), split.test, way=way, shot=shot, progress=progress)

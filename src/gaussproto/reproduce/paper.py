@@ -14,6 +14,9 @@ Budget = Literal["quick", "standard", "paper"]
 Task = tuple[int, int]  # way, shot
 
 QUICK_EPISODES = {"small": 200, "big": 40}  # a minute or two each, to see it work
+# What another seed changes takes several runs of each network, so they are short: seven minutes on one core.
+SEEDS = 5
+SEED_EPISODES = {"quick": 40, "standard": 1000, "paper": 1000}
 
 
 @dataclass(frozen=True)
@@ -23,10 +26,15 @@ class Row:
     run: str  # the preset without its family
     label: str
     paper: Mapping[Task, tuple[float, float]] = field(default_factory=dict)  # mean and standard deviation
+    of: str = ""  # the run that this one repeats in short, with a seed of its own
+    seed: int = 0
 
     def config(self, budget: Budget) -> RunConfig:
         """The run at a budget; rows that are ours alone have no recipe of the paper, so they keep ours."""
-        standard = PRESETS[f"standard-{self.run}"]
+        standard = PRESETS[f"standard-{self.of or self.run}"]
+        if self.of:
+            short = standard.override(episodes=SEED_EPISODES[budget], snapshots=0, seed=self.seed)
+            return short.model_copy(update={"name": f"quick-{self.run}" if budget == "quick" else self.run})
         if budget == "paper":
             return PRESETS.get(f"paper-{self.run}", standard)
         if budget == "quick":
@@ -38,6 +46,11 @@ class Row:
 
 def _paper(one: float, one_std: float, five: float, five_std: float, way: int = 20) -> dict[Task, tuple[float, float]]:
     return {(way, 1): (one, one_std), (way, 5): (five, five_std)}
+
+
+def seed_run(run: str, seed: int) -> str:
+    """The name of a short run of a row with a seed of its own."""
+    return f"{run}-seed-{seed}"
 
 
 TABLES: dict[str, tuple[Row, ...]] = {
@@ -75,6 +88,14 @@ TABLES: dict[str, tuple[Row, ...]] = {
         Row("big-weighted", "big, radius that weighs the supports"),
     ),
 }
+# The vanilla network and the Gaussian one that differs from it in nothing else, in the paper's form and in ours.
+PAIRS = (("small-none", "small-radius"), ("small-several", "small-weighted"))
+TABLES["seeds"] = tuple(
+    Row(seed_run(row.run, seed), f"{row.label}, seed {seed}", of=row.run, seed=seed)
+    for seed in range(SEEDS)
+    for row in (*TABLES["verification"], *TABLES["ours"])
+    if any(row.run in pair for pair in PAIRS)
+)
 
 # Accuracy in % as the paper quotes it: 20-way 1- and 5-shot, 5-way 1- and 5-shot.
 LITERATURE: dict[str, tuple[str, str, str, str]] = {

@@ -7,14 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from gaussproto.files import read_json, write_then_rename
-from gaussproto.reproduce.paper import COMPARED, LITERATURE, TABLES, Budget, Row, Task
+from gaussproto.reproduce.paper import COMPARED, LITERATURE, PAIRS, SEEDS, TABLES, Budget, Task, seed_run
 
 Metrics = Mapping[str, Any]
 NOT_RUN = "-"
 NORMS = ("running", "batch")
 MINUTES = "minutes of training"
+CLEAN: tuple[Task, ...] = ((20, 1), (20, 5))
 BAD = (2, 3, 4, 5)  # of five supports
+CLEAN_AND_BAD = (*(f"{way}-way {shot}-shot" for way, shot in CLEAN), *(f"{bad} of 5 bad" for bad in BAD))
 HOW = (
     "Accuracy in % on classes never seen in training. Ours: the mean over the five checkpoints with the highest "
     "training accuracy ± their standard deviation, as the paper has it; [± 95 % interval over characters]. "
@@ -24,6 +28,11 @@ HOW_BAD = (
     "Accuracy in % of the last checkpoint, 20-way, running statistics (each image judged alone), some of the five "
     "supports of every class brought down to 7 x 7 pixels. Precision: mean ± spread of clean images, mean of damaged "
     "ones, and in how many of 100 pairs the clean one has the higher."
+)
+HOW_SEEDS = (
+    "Accuracy in % of the last checkpoint of short runs, 20-way, running statistics (each image judged alone): the "
+    "mean over seeds ± their standard deviation. Difference: Gaussian minus vanilla of each seed, in points, with the "
+    "95 % interval of its mean (Student's t): where that holds 0 the two cannot be told apart."
 )
 
 
@@ -67,6 +76,7 @@ def tables(what: str, runs: Mapping[str, Metrics]) -> list[Table]:
         ],
         "distances": lambda: [_distances(runs)],
         "ours": lambda: [_ours(runs)],
+        "seeds": lambda: [_seeds(runs)],
         "comparison": lambda: [_comparison(runs)],
     }
     names = makers if what in ("all", "figures") else [what]
@@ -160,31 +170,88 @@ def _distances(runs: Mapping[str, Metrics]) -> Table:
 
 
 def _ours(runs: Mapping[str, Metrics]) -> Table:
-    tasks = ((20, 1), (20, 5))
-    columns = (
-        "run",
-        "model",
-        *_columns(tasks),
-        *(f"{bad} of 5 bad" for bad in BAD),
-        "precision: clean, damaged",
-        "higher on clean",
-    )
+    columns = ("run", "model", *CLEAN_AND_BAD, "precision: clean, damaged", "higher on clean")
     every = [*TABLES["verification"], *TABLES["results"], *TABLES["ours"]]
-    rows = [row for row in every if row.run in runs]
-    lines = tuple(_damage_line(row, runs[row.run], tasks) for row in rows)
-    return Table("ours", "Bad supports", columns, lines, HOW_BAD)
+    lines = []
+    for row in every:
+        if row.run in runs:
+            cells = (NOT_RUN if one is None else f"{one:.2f}" for one in _clean_and_bad(runs[row.run]))
+            lines.append((f"`{row.run}`", row.label, *cells, *_precisions(runs[row.run])))
+    return Table("ours", "Bad supports", columns, tuple(lines), HOW_BAD)
 
 
-def _damage_line(row: Row, metrics: Metrics, tasks: Sequence[Task]) -> tuple[str, ...]:
-    clean = [words(score(metrics, task, checkpoint="last")) for task in tasks]
-    study = metrics.get("damage")
-    if study is None or (study["way"], study["shot"]) != (20, 5):  # of a folder with fewer classes or images
-        return (f"`{row.run}`", row.label, *clean, *[NOT_RUN] * (len(BAD) + 2))
-    accuracy = [f"{100 * study['accuracy'][bad]:.2f}" for bad in BAD]
+def _clean_and_bad(metrics: Metrics) -> list[float | None]:
+    """Accuracy of the last checkpoint in %, with good supports and with bad ones; None where it was not measured."""
+    clean = [score(metrics, task, checkpoint="last") for task in CLEAN]
+    study = _study(metrics)
+    return [
+        *(100 * one["accuracy"] if one else None for one in clean),
+        *(100 * study["accuracy"][bad] if study else None for bad in BAD),
+    ]
+
+
+def _study(metrics: Metrics) -> Metrics | None:
+    """What bad supports did, unless it is of a folder with fewer classes or images."""
+    study: Metrics | None = metrics.get("damage")
+    return study if study and (study["way"], study["shot"]) == (20, 5) else None
+
+
+def _precisions(metrics: Metrics) -> tuple[str, str]:
+    study = _study(metrics)
+    if study is None:
+        return NOT_RUN, NOT_RUN
     if study["precision_clean"] is None:
-        return (f"`{row.run}`", row.label, *clean, *accuracy, "none", "")
+        return "none", ""
     precision = f"{study['precision_clean']:.2f} ± {study['spread']:.2f}, {study['precision_damaged']:.2f}"
-    return (f"`{row.run}`", row.label, *clean, *accuracy, precision, f"{100 * study['clean_is_higher']:.1f} %")
+    return precision, f"{100 * study['clean_is_higher']:.1f} %"
+
+
+def _seeds(runs: Mapping[str, Metrics]) -> Table:
+    labels = {row.run: row.label for name in ("verification", "ours") for row in TABLES[name]}
+    lines = []
+    for pair in PAIRS:
+        both = _of_seeds(runs, pair)
+        vanilla, gaussian = both[:, 0], both[:, 1]
+        for run, found in zip(pair, (vanilla, gaussian), strict=True):
+            lines.append((f"`{run}`", labels[run], str(len(both)), *mean_and_spread(found)))
+        difference = mean_and_interval(gaussian - vanilla)
+        lines.append(("", "difference", str(len(both)), *difference))
+    columns = ("run", "model", "seeds", *CLEAN_AND_BAD)
+    return Table("seeds", "Several seeds, small encoder", columns, tuple(lines), HOW_SEEDS, labels=3)
+
+
+def _of_seeds(runs: Mapping[str, Metrics], pair: Sequence[str]) -> np.ndarray:
+    """(seeds that both networks of a pair have, 2, columns): accuracy in %."""
+    each = [[_clean_and_bad(runs.get(seed_run(run, seed), {})) for run in pair] for seed in range(SEEDS)]
+    found = np.array(each, dtype=float)  # None becomes nan
+    return np.asarray(found[~np.isnan(found).any(axis=(1, 2))])
+
+
+def mean_and_spread(found: np.ndarray) -> list[str]:
+    """The mean of each column of (seeds, columns) ± its standard deviation.
+
+    >>> mean_and_spread(np.array([[96.0], [97.0], [98.0]]))
+    ['97.00 ± 1.00']
+    """
+    if len(found) < 2:
+        return [f"{one:.2f}" for one in found.ravel()] or [NOT_RUN] * found.shape[1]
+    cells = zip(found.mean(axis=0), found.std(axis=0, ddof=1), strict=True)
+    return [f"{mean:.2f} ± {std:.2f}" for mean, std in cells]
+
+
+def mean_and_interval(found: np.ndarray) -> list[str]:
+    """The mean of each column of (seeds, columns) with the 95 % interval that Student's t gives it.
+
+    >>> mean_and_interval(np.array([[0.1], [0.2], [0.3]]))
+    ['+0.20 [± 0.25]']
+    """
+    from scipy.stats import t
+
+    n = len(found)
+    if n < 2:
+        return [NOT_RUN] * found.shape[1]
+    half = t.ppf(0.975, n - 1) * found.std(axis=0, ddof=1) / np.sqrt(n)
+    return [f"{mean:+.2f} [± {width:.2f}]" for mean, width in zip(found.mean(axis=0), half, strict=True)]
 
 
 def _comparison(runs: Mapping[str, Metrics]) -> Table:
@@ -199,9 +266,5 @@ def _comparison(runs: Mapping[str, Metrics]) -> Table:
         for run in COMPARED
         for norm in NORMS
     ]
-    columns = ("model", *_columns(tasks))
+    columns = ("model", *(f"{way}-way {shot}-shot" for way, shot in tasks))
     return Table("comparison", "The literature, as the paper quotes it", columns, tuple(lines), HOW, labels=1)
-
-
-def _columns(tasks: Sequence[Task]) -> list[str]:
-    return [f"{way}-way {shot}-shot" for way, shot in tasks]

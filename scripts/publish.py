@@ -8,7 +8,7 @@ import re
 import shutil
 from pathlib import Path
 
-from gaussproto.config import read_config
+from gaussproto.config import RunConfig, read_config
 from gaussproto.files import write_then_rename
 from gaussproto.presets import PRESETS
 from gaussproto.report.figures import write_figure
@@ -18,7 +18,7 @@ from gaussproto.training.run_folder import RunFolder
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"
-SEEDS = RESULTS / "seeds"  # the short runs of several seeds: many alike, so without figures
+SEEDS_FOLDER = "seeds"  # the short runs of several seeds: many alike, so without figures
 PAGES = (ROOT / "README.md", ROOT / "docs" / "reproduction.md", RESULTS / "README.md")
 FILES = ("config.json", "metrics.json", "log.jsonl")
 NO_PRESET = ("paper-small-radius",)  # shorter, as the page says
@@ -47,10 +47,9 @@ def filled(page: str, results: Path = RESULTS) -> str:
     """The page with each `<!-- NAME -->` ... `<!-- end -->` filled anew."""
     runs = read_runs(results)
     fast = [name for name in runs if name.startswith("fast-")]
-    (seeds,) = tables("seeds", read_runs(results / SEEDS.name))
+    seeds = read_runs(results / SEEDS_FOLDER)
     blocks = {
-        "seeds": seeds.markdown(),
-        "hardware": f"Trained on {hardware(runs)}.",
+        "hardware": f"Trained on {hardware({**runs, **seeds})}.",
         "highlights": _last(runs, HIGHLIGHTS, TASKS, _of_paper(TASKS)),
         "bundled": _last(runs, BUNDLED, TASKS),
         "fast last": _last(runs, dict.fromkeys(fast, ""), TASKS),
@@ -60,8 +59,8 @@ def filled(page: str, results: Path = RESULTS) -> str:
             TASKS[:2],
         ),
     }
-    for family in ("standard", "paper"):
-        for table in tables("all", read_runs(results, f"{family}-")):
+    for family, more in {"standard": seeds, "paper": {}}.items():
+        for table in tables("all", read_runs(results, f"{family}-") | more):
             name = f"{family} {table.name}"
             blocks[name] = blocks.get(name, "") + f"**{table.title}**\n\n{table.markdown()}\n\n"
 
@@ -105,10 +104,12 @@ def check(run: RunFolder) -> None:
     config = read_config(run.config)
     if config.name not in NO_PRESET and config != (PRESETS | SHORT).get(config.name):
         raise SystemExit(
-            f"{run.path} is not what a preset {config.name!r} makes: add its name to NO_PRESET, and say why"
+            f"{run.path} is not the run that is known as {config.name!r}: add its name to NO_PRESET, and say why"
         )
     if not run.read_metrics().get("evaluation"):
         raise SystemExit(f"{run.path} has no scores: evaluate it first")
+    if config.name in SHORT and "damage" not in run.read_metrics():
+        raise SystemExit(f"{run.path} was not scored with bad supports: go on with it")
 
 
 def draw(number: int, runs: dict[str, Path], folder: Path) -> None:
@@ -116,6 +117,14 @@ def draw(number: int, runs: dict[str, Path], folder: Path) -> None:
     for path in write_figure(number, {label: RunFolder(run) for label, run in runs.items()}, folder):
         if path.suffix != ".svg":
             path.unlink()
+
+
+def draw_all(run: Path, config: RunConfig, folder: Path) -> None:
+    draw(LOSS, {"network": run}, folder)
+    if RunFolder(run).read_metrics().get("curve"):
+        draw(LEARNED, {"network": run}, folder)
+    if config.network.covariance != "none":
+        draw(PRECISIONS, {"network": run}, folder)
 
 
 def main() -> None:
@@ -126,17 +135,13 @@ def main() -> None:
         check(RunFolder(path))
     for path in paths:
         config = read_config(path / "config.json")
-        folder = (SEEDS if config.name in SHORT else RESULTS) / config.name
+        short = config.name in SHORT
+        folder = RESULTS / (SEEDS_FOLDER if short else "") / config.name
         for name in FILES:
             with write_then_rename(folder / name) as temporary:
                 shutil.copyfile(path / name, temporary)
-        if config.name in SHORT:
-            continue
-        draw(LOSS, {"network": path}, folder)
-        if RunFolder(path).read_metrics().get("curve"):
-            draw(LEARNED, {"network": path}, folder)
-        if config.network.covariance != "none":
-            draw(PRECISIONS, {"network": path}, folder)
+        if not short:
+            draw_all(path, config, folder)
     for number in OF_SEVERAL:
         runs = {label: RESULTS / f"standard-{run}" for label, run in FIGURE_RUNS[number].items()}
         if all(run.exists() for run in runs.values()):

@@ -54,4 +54,9 @@ def test_what_is_not_ready_is_not_published(tmp_path):
     must_stop("no scores")
     shorter = PRESETS["fast-small-none"].override(way=9)
     write_json(tmp_path / "config.json", shorter.model_dump(mode="json"))
-    must_stop("not what a preset 'fast-small-none' makes")
+    must_stop("not the run that is known as 'fast-small-none'")
+    config = publish().SHORT["small-none-seed-0"]
+    write_json(tmp_path / "config.json", config.model_dump(mode="json"))
+    metrics = {"training": {"episodes": config.training.episodes}, "evaluation": {"omniglot running last": {}}}
+    write_json(tmp_path / "metrics.json", metrics)
+    must_stop("not scored with bad supports")

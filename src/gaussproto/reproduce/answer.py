@@ -32,8 +32,8 @@ def answer(
 ) -> RunResult | None:
     """Bring a run to its end and measure all that the tables and figures show of it.
 
-    Of one run among many alike, not the `whole` is measured but the last checkpoint, each image judged alone. Gives the
-    training's result if it was stopped by a signal, None once everything is there.
+    Of one run among many alike, not the `whole` is measured but the last checkpoint, each image judged alone, with good
+    supports and bad ones. Gives the training's result if it was stopped by a signal, None once everything is there.
     """
     run = RunFolder(folder)
     begun = run.config.exists()

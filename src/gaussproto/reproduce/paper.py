@@ -16,14 +16,14 @@ Task = tuple[int, int]  # way, shot
 QUICK_EPISODES = {"small": 200, "big": 40}  # a minute or two each, to see it work
 # What another seed changes takes several runs of each network, so they are short: seven minutes on one core.
 SEEDS = 5
-SEED_EPISODES = {"quick": 40, "standard": 1000, "paper": 1000}
+SEED_EPISODES, QUICK_SEED_EPISODES = 1000, 40
 
 
 @dataclass(frozen=True)
 class Row:
     """A line of a table and the run that answers it."""
 
-    run: str  # the preset without its family
+    run: str  # its folder; without a seed of its own, also the preset without its family
     label: str
     paper: Mapping[Task, tuple[float, float]] = field(default_factory=dict)  # mean and standard deviation
     of: str = ""  # the run that this one repeats in short, with a seed of its own
@@ -33,7 +33,8 @@ class Row:
         """The run at a budget; rows that are ours alone have no recipe of the paper, so they keep ours."""
         standard = PRESETS[f"standard-{self.of or self.run}"]
         if self.of:
-            short = standard.override(episodes=SEED_EPISODES[budget], snapshots=0, seed=self.seed)
+            episodes = QUICK_SEED_EPISODES if budget == "quick" else SEED_EPISODES
+            short = standard.override(episodes=episodes, snapshots=0, seed=self.seed)
             return short.model_copy(update={"name": f"quick-{self.run}" if budget == "quick" else self.run})
         if budget == "paper":
             return PRESETS.get(f"paper-{self.run}", standard)
@@ -82,19 +83,20 @@ TABLES: dict[str, tuple[Row, ...]] = {
         Row("small-squared", "squared Euclidean"),
     ),
     "ours": (
-        Row("small-several", "small, vanilla"),
-        Row("small-weighted", "small, radius that weighs the supports"),
-        Row("big-several", "big, vanilla"),
-        Row("big-weighted", "big, radius that weighs the supports"),
+        Row("small-several", "small, vanilla, 1 or 2 supports, damage"),
+        Row("small-weighted", "small, radius that weighs 1 or 2 supports, damage"),
+        Row("big-several", "big, vanilla, 1 or 2 supports, damage"),
+        Row("big-weighted", "big, radius that weighs 1 or 2 supports, damage"),
     ),
 }
 # The vanilla network and the Gaussian one that differs from it in nothing else, in the paper's form and in ours.
 PAIRS = (("small-none", "small-radius"), ("small-several", "small-weighted"))
+LABELS = {row.run: row.label for rows in TABLES.values() for row in rows}
 TABLES["seeds"] = tuple(
-    Row(seed_run(row.run, seed), f"{row.label}, seed {seed}", of=row.run, seed=seed)
+    Row(seed_run(run, seed), f"{LABELS[run]}, seed {seed}", of=run, seed=seed)
     for seed in range(SEEDS)
-    for row in (*TABLES["verification"], *TABLES["ours"])
-    if any(row.run in pair for pair in PAIRS)
+    for pair in PAIRS
+    for run in pair
 )
 
 # Accuracy in % as the paper quotes it: 20-way 1- and 5-shot, 5-way 1- and 5-shot.
@@ -127,7 +129,10 @@ WHAT = (*TABLES, "comparison", "figures", "all")
 
 
 def rows_of(what: str, only: str | None = None) -> list[Row]:
-    """The rows whose runs a table or the figures need, each once; or only those of them that are named."""
+    """The rows whose runs a table or the figures need, each once; or only those of them that are named.
+
+    Where a run is repeated with several seeds, its name stands for all of them.
+    """
     every = {row.run: row for rows in TABLES.values() for row in rows}
     if what in TABLES:
         names = [row.run for row in TABLES[what]]
@@ -140,7 +145,11 @@ def rows_of(what: str, only: str | None = None) -> list[Row]:
     else:
         raise InputError(f"there is nothing to reproduce called {what!r}: it is one of {', '.join(WHAT)}")
     wanted = [name.strip() for name in only.split(",")] if only else names
+    found: dict[str, Row] = {}
     for name in wanted:
-        if name not in names:
-            raise InputError(f"--only names rows of {what}, which are {', '.join(names)} (found {name!r})")
-    return [every[name] for name in wanted]
+        named = [name] if name in names else [run for run in names if every[run].of == name]
+        if not named:
+            known = ", ".join(dict.fromkeys(every[run].of or run for run in names))
+            raise InputError(f"--only names rows of {what}, which are {known} (found {name!r})")
+        found |= {run: every[run] for run in named}
+    return list(found.values())

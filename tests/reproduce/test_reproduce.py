@@ -245,6 +245,7 @@ def test_the_difference_is_that_of_the_runs_of_one_seed(found, alone, random):
         varies = (other - one).std() > 1e-9
         low, high = scipy.stats.ttest_rel(other, one).confidence_interval() if varies else (0, 0)
         assert numbers(table.rows[2][3 + column]) == rounded((other - one).mean(), (high - low) / 2)
+    assert [row[1] for row in table.rows[:3]] == ["vanilla", "Gaussian, radius (a)", "difference"]
     assert [row[2] for row in table.rows] == [str(len(found))] * 3 + ["0"] * 3
     assert {cell for row in table.rows[3:] for cell in row[3:]} == {"-"}
 

@@ -14,7 +14,7 @@ Budget = Literal["quick", "standard", "paper"]
 Task = tuple[int, int]  # way, shot
 
 QUICK_EPISODES = {"small": 200, "big": 40}  # a minute or two each, to see it work
-# What another seed changes takes several runs of each network, so they are short: seven minutes on one core.
+# What another seed changes takes several runs of each network, so they are short: four minutes on one core.
 SEEDS = 5
 SEED_EPISODES, QUICK_SEED_EPISODES = 1000, 40
 

@@ -4,12 +4,13 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test lint format clean
+.PHONY: demo test lint format bench clean
 
-demo: $(INSTALLED)  ## train on the embedded data, evaluate on alphabets never seen, print the table
+demo: $(INSTALLED)  ## train on the embedded data, evaluate on unseen alphabets, write a report
 	rm -rf runs/demo
 	$(BIN)/gaussproto train demo --out runs/demo
 	$(BIN)/gaussproto evaluate runs/demo --ways 5,20 --shots 1,5
+	$(BIN)/gaussproto report runs/demo --out runs/demo/report.html
 
 test: lint  ## everything that CI checks
 	$(BIN)/pytest
@@ -18,10 +19,14 @@ lint: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+bench: $(INSTALLED)  ## measure the speed; options go into ARGS, as in make bench ARGS="--quick --only 'step small'"
+	$(BIN)/python -m benchmarks $(ARGS)
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("gaussproto needs Python 3.11 or later" if sys.version_info < (3, 11) else 0)'
@@ -31,4 +36,4 @@ $(INSTALLED): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,135 +1,128 @@
-"""The classifier on Omniglot as a person uses it, paths of files in, labels out:
+"""Score and time the classifier on Omniglot as users call it, with paths of files. Prints one JSON object.
 
-python benchmarks/classifier.py ENCODER [--vanilla OTHER]
-
-Prints one JSON object. Every class of the test set is scored, in random groups of twenty; the files are Omniglot's
-own of 105 x 105 pixels, turned where a rotation is a class of its own.
+Every test class is scored, in random groups of twenty. The files are Omniglot's own of 105 x 105 pixels, rotated for
+the classes that are rotations.
 """
 
-import argparse
-import json
-import statistics
+from __future__ import annotations
+
 import tempfile
-import time
 from pathlib import Path
+from statistics import mean
 
 import numpy as np
 from PIL import Image
 
+from benchmarks.command import parser, run
+from benchmarks.results import ClassifierResult, DamagedExamples, TaskAccuracy
+from benchmarks.timer import median_time
 from gaussproto import GaussianPrototypeClassifier, load_data, load_network
+from gaussproto.cli import console
 from gaussproto.config import DataConfig
 from gaussproto.data.damage import down_sample
-from gaussproto.data.images import as_float
-from gaussproto.data.omniglot import PARTS, find, published_files
+from gaussproto.data.omniglot import DRAWINGS, PARTS, find_or_fetch, published_files
 from gaussproto.data.picture import open_image
 from gaussproto.evaluation.protocol import evaluate
-from gaussproto.training.run_folder import machine
+from gaussproto.model.network import as_float
+from gaussproto.provenance import machine
 
-WAY, SHOTS, DRAWINGS = 20, (1, 5), 20
+WAY, SHOTS, DAMAGE_SHOT = 20, (1, 5), 5
 TURNS = (None, Image.Transpose.ROTATE_90, Image.Transpose.ROTATE_180, Image.Transpose.ROTATE_270)
 SIZE = 7  # pixels to a side of a damaged example
-TIMED = 1000  # images to one call of `predict`
+TIMED = 50  # classes whose 1,000 drawings are given to one call of `predict`
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("encoder")
-    parser.add_argument("--vanilla", help="a network without precisions, trained the same way")
-    parser.add_argument("--data-root", type=Path)
-    given = parser.parse_args()
-    test = load_data(DataConfig(data="omniglot"), given.data_root).test
+    options = parser(__doc__)
+    options.add_argument("encoder")
+    options.add_argument("--vanilla", help="a network without precisions, trained the same way")
+    options.add_data_root()
+    chosen = options.parse_args()
+    test = load_data(DataConfig(data="omniglot"), chosen.data_root).test
     rng = np.random.default_rng(0)
     order = rng.permutation(test.way)
     groups = np.resize(order, (-(-test.way // WAY), WAY))  # the last is filled up with classes of the first
     drawings = np.stack([rng.permutation(DRAWINGS) for _ in range(test.way)])
 
     with tempfile.TemporaryDirectory() as folder:
-        files = write_files(Path(folder), given.data_root)  # (C, drawings)
-        found = {f"20-way {shot}-shot": by_files(given.encoder, files, groups, drawings, shot) for shot in SHOTS}
-        found["predict, seconds"] = predict_seconds(given.encoder, files)
-    protocol = evaluate(load_network(given.encoder), test, [WAY], SHOTS)
-    dense = test.dense[:, :, 0].numpy()
+        files = write_files(Path(folder), chosen.data_root)  # (C, drawings)
+        by_files = tuple(score_files(chosen.encoder, files, groups, drawings, shot) for shot in SHOTS)
+        paths, arrays = time_predict(chosen.encoder, files)
+    clean = test.dense[:, :, 0].numpy()
     bad = down_sample(as_float(test.images), SIZE).mul(255).round().byte().view(test.dense.shape)[:, :, 0].numpy()
-    encoders = [given.encoder, *([given.vanilla] if given.vanilla else [])]
-    print(
-        json.dumps(
-            {
-                "encoder": given.encoder,
-                "by files": found,
-                "by the protocol": {f"20-way {s.shot}-shot": [s.accuracy, s.interval] for s in protocol.scores},
-                "damaged": {name: with_damage(name, dense, bad, groups, drawings) for name in encoders},
-                "machine": machine(),
-            },
-            indent=1,
-        )
+    result = ClassifierResult(
+        machine=machine(),
+        encoder=chosen.encoder,
+        by_files=by_files,
+        by_protocol=evaluate(load_network(chosen.encoder), test, [WAY], SHOTS).scores,
+        predict_paths=paths,
+        predict_arrays=arrays,
+        damaged=tuple(
+            score_damaged(encoder, clean, bad, groups, drawings)
+            for encoder in (chosen.encoder, chosen.vanilla)
+            if encoder
+        ),
     )
+    console.print_json(result.model_dump(mode="json"))
 
 
 def write_files(folder: Path, data_root: Path | None) -> np.ndarray:
     """(C, drawings) paths in the order of the test classes: all characters, then all turned by 90 degrees, ..."""
     part = PARTS["test"]
-    source = find(part, data_root)
-    if source is None:
-        raise SystemExit("Omniglot is not here: `gaussproto data omniglot` fetches it")
-    images = {name: open_image(content, name) for name, content in published_files(part, source).items()}
+    content = published_files(part, find_or_fetch(part, data_root))
+    images = {name: open_image(data, name) for name, data in content.items()}
     paths = []
-    for turn, how in enumerate(TURNS):
+    for number, turn in enumerate(TURNS):
         for name, image in images.items():
-            path = folder / f"{turn} {name.replace('/', ' ')}"
-            (image if how is None else image.transpose(how)).save(path)
+            path = folder / f"{number} {name.replace('/', ' ')}"
+            (image if turn is None else image.transpose(turn)).save(path)
             paths.append(path)
     return np.array(paths, dtype=object).reshape(-1, DRAWINGS)
 
 
-def by_files(encoder: str, files: np.ndarray, groups: np.ndarray, drawings: np.ndarray, shot: int) -> float:
-    """The share of queries that get their own label."""
-    right = asked = 0
+def score_files(encoder: str, files: np.ndarray, groups: np.ndarray, drawings: np.ndarray, shot: int) -> TaskAccuracy:
+    right = []
     for group in groups:
-        own = np.take_along_axis(files[group], drawings[group], axis=1)
+        chosen = np.take_along_axis(files[group], drawings[group], axis=1)
         clf = GaussianPrototypeClassifier(encoder)
-        clf.fit(own[:, :shot].ravel().tolist(), group.repeat(shot))
-        answers = clf.predict(own[:, shot:].ravel().tolist())
-        right += int((answers == group.repeat(DRAWINGS - shot)).sum())
-        asked += len(answers)
-    return right / asked
+        clf.fit(chosen[:, :shot].ravel().tolist(), group.repeat(shot))
+        answers = clf.predict(chosen[:, shot:].ravel().tolist())
+        right.append((answers == group.repeat(DRAWINGS - shot)).mean())  # every group asks the same number
+    return TaskAccuracy(way=WAY, shot=shot, accuracy=mean(right))
 
 
-def predict_seconds(encoder: str, files: np.ndarray) -> dict:
-    """One call of `predict` with a thousand images and twenty classes of five examples."""
-    pixels = np.stack([np.asarray(Image.open(path).resize((28, 28)).convert("L")) for path in files[:50].ravel()])
-    labels = np.arange(WAY).repeat(5)
-    times = {}
-    for what, images in (("paths of 105 x 105", files[:50].ravel().tolist()), ("arrays of 28 x 28", pixels)):
-        clf = GaussianPrototypeClassifier(encoder).fit(files[:WAY, :5].ravel().tolist(), labels)
-        each = []
-        for _ in range(5):
-            start = time.perf_counter()
-            clf.predict(images)
-            each.append(time.perf_counter() - start)
-        times[what] = round(statistics.median(each), 3)
-    assert len(pixels) == TIMED
-    return times
+def time_predict(encoder: str, files: np.ndarray) -> tuple[float, float]:
+    """Median seconds of a call with 1,000 images and twenty classes of five examples: paths, and arrays."""
+    paths = files[:TIMED].ravel().tolist()
+    arrays = np.stack([np.asarray(Image.open(path).resize((28, 28)).convert("L")) for path in paths])
+    clf = GaussianPrototypeClassifier(encoder).fit(files[:WAY, :5].ravel().tolist(), np.arange(WAY).repeat(5))
+    by_paths, by_arrays = (
+        median_time(lambda images=images: clf.predict(images), repetitions=5, warm_up=1) for images in (paths, arrays)
+    )
+    return by_paths, by_arrays
 
 
-def with_damage(encoder: str, clean: np.ndarray, bad: np.ndarray, groups: np.ndarray, drawings: np.ndarray) -> dict:
+def score_damaged(
+    encoder: str, clean: np.ndarray, bad: np.ndarray, groups: np.ndarray, drawings: np.ndarray
+) -> DamagedExamples:
     """Five examples of each class, two of them damaged in half of the groups and three in the others."""
-    shares: dict[bool, list] = {True: [], False: []}
-    right = asked = 0
+    shot = DAMAGE_SHOT
+    right, shares = [], {True: [], False: []}
     for g, group in enumerate(groups):
-        broken = np.arange(5) < 2 + g % 2
-        own = np.take_along_axis(clean[group], drawings[group][:, :, None, None], axis=1)
-        other = np.take_along_axis(bad[group], drawings[group][:, :, None, None], axis=1)
-        support = np.where(broken[None, :, None, None], other[:, :5], own[:, :5])
-        clf = GaussianPrototypeClassifier(encoder, ink="bright").fit(support.reshape(-1, 28, 28), group.repeat(5))
-        weights = clf.example_weights_.reshape(-1, 5)
+        is_damaged = np.arange(shot) < 2 + g % 2
+        order = drawings[group][:, :, None, None]
+        good, poor = (np.take_along_axis(pixels[group], order, axis=1) for pixels in (clean, bad))
+        support = np.where(is_damaged[None, :, None, None], poor[:, :shot], good[:, :shot])
+        clf = GaussianPrototypeClassifier(encoder, ink="bright").fit(support.reshape(-1, 28, 28), group.repeat(shot))
+        weights = clf.example_weights_.reshape(-1, shot)
         for damaged in (True, False):
-            shares[damaged].extend(weights[:, broken == damaged].ravel().tolist())
-        answers = clf.predict(own[:, 5:].reshape(-1, 28, 28))
-        right += int((answers == group.repeat(DRAWINGS - 5)).sum())
-        asked += len(answers)
-    damaged, whole = statistics.mean(shares[True]), statistics.mean(shares[False])
-    return {"accuracy": right / asked, "share of a damaged example": damaged, "of a clean one": whole}
+            shares[damaged].extend(weights[:, is_damaged == damaged].ravel().tolist())
+        answers = clf.predict(good[:, shot:].reshape(-1, 28, 28))
+        right.append((answers == group.repeat(DRAWINGS - shot)).mean())
+    return DamagedExamples(
+        encoder=encoder, accuracy=mean(right), share_damaged=mean(shares[True]), share_clean=mean(shares[False])
+    )
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

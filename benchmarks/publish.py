@@ -1,26 +1,27 @@
-"""Fill the tables of `docs/performance.md` and draw its picture from what `gaussproto bench --json` printed.
+"""Fill the tables of `docs/performance.md` and draw its picture.
 
-gaussproto bench --accuracy --json > benchmarks/results.json
-python benchmarks/publish.py benchmarks/results.json
+make -s bench ARGS="--accuracy --json" > benchmarks/results.json
+.venv/bin/python -m benchmarks.publish
 """
 
-import argparse
+from __future__ import annotations
+
 import re
 from pathlib import Path
 
-from gaussproto.bench.measure import Report, read_report
-from gaussproto.bench.show import draw, machine_words, report_tables
-from gaussproto.files import read_json
-from gaussproto.report.style import render
+from benchmarks.command import parser, run
+from benchmarks.measure import ROOT
+from benchmarks.picture import draw
+from benchmarks.results import Report, read_report
+from benchmarks.tables import machine_text, report_tables
+from gaussproto.figures.style import render
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
 
-
-def filled(page: str, report: Report) -> str:
-    """The page with what stands between `<!-- measured -->` and `<!-- end -->` written anew."""
+def fill(page: str, report: Report) -> str:
+    """The page with new text between `<!-- measured -->` and `<!-- end -->`."""
     tables = "\n\n".join(f"**{table.title}**\n\n{table.markdown()}" for table in report_tables(report))
     text = (
-        f"Medians of {report.effort.rounds} rounds on {machine_words(report)}.\n\n"
+        f"Medians of {report.effort.rounds} rounds on {machine_text(report)}.\n\n"
         "![How many times faster than the plain implementation, and what an image costs in episodes of any size]"
         f"(images/performance.svg)\n\n{tables}"
     )
@@ -29,15 +30,15 @@ def filled(page: str, report: Report) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("results", type=Path)
-    parser.add_argument("--docs", type=Path, default=DOCS)
-    asked = parser.parse_args()
-    report = read_report(read_json(asked.results))
-    page = asked.docs / "performance.md"
-    page.write_text(filled(page.read_text(), report))
-    (asked.docs / "images" / "performance.svg").write_bytes(render(draw(report), "svg", "gaussproto bench"))
+    options = parser(__doc__)
+    options.add_argument("results", type=Path, nargs="?", default=ROOT / "benchmarks" / "results.json")
+    options.add_argument("--docs", type=Path, default=ROOT / "docs")
+    chosen = options.parse_args()
+    report = read_report(chosen.results)
+    page = chosen.docs / "performance.md"
+    page.write_text(fill(page.read_text(), report))
+    (chosen.docs / "images" / "performance.svg").write_bytes(render(draw(report), "svg", "make bench"))
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -1,44 +1,48 @@
-"""How far plain vectors get, and what a Gaussian head adds to them: python benchmarks/vectors.py [--data-root DIR]
+"""Score feature vectors as they are, and what a Gaussian head adds to them. Prints one JSON object.
 
-Prints one JSON object. Every test class is scored once, in random groups of twenty; heads are trained on the vectors of
-the training classes.
+Every test class is scored once, in random groups of twenty; heads are trained on the vectors of the training classes.
 """
 
-import argparse
-import json
-from pathlib import Path
+from __future__ import annotations
+
+from statistics import mean
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
+from benchmarks.command import parser, run
+from benchmarks.results import TaskAccuracy, VectorScores, VectorsResult
 from gaussproto import GaussianPrototypeClassifier, load_data, load_network, train_head
+from gaussproto.cli import console
 from gaussproto.config import DataConfig
 from gaussproto.data.images import LabelledImages
-from gaussproto.evaluation.protocol import embed_all
+from gaussproto.model.embed import embed_all
 
 WAY, SHOTS = 20, (1, 5)
+PIXELS = "pixels averaged to 14 x 14"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data-root", type=Path)
-    given = parser.parse_args()
+    options = parser(__doc__)
+    options.add_data_root()
+    data_root = options.parse_args().data_root
     strokes = load_data(DataConfig(data="strokes")).test
-    found = {"strokes: pixels averaged to 14 x 14": scores(pixels(strokes), "identity")}
-    omniglot = load_data(DataConfig(data="omniglot"), given.data_root)
-    network = load_network("omniglot-small").eval()
-    for what, vectors in (
-        ("pixels averaged to 14 x 14", pixels),
-        ("embeddings of omniglot-small", lambda images: by_class(images, embed_all(network, images.images)[0])),
-    ):
-        known = vectors(omniglot.train)
+    omniglot = load_data(DataConfig(data="omniglot"), data_root)
+    network = load_network("omniglot-small")
+
+    def embeddings(images: LabelledImages) -> np.ndarray:
+        return by_class(images, embed_all(network, images.images).x)
+
+    kinds = [VectorScores(vectors=f"strokes: {PIXELS}", head=False, scores=score(pixels(strokes), "identity"))]
+    for name, vectors in ((PIXELS, pixels), ("embeddings of omniglot-small", embeddings)):
+        known, new = vectors(omniglot.train), vectors(omniglot.test)
         labels = np.arange(len(known)).repeat(known.shape[1])
         head = train_head(known.reshape(len(labels), -1), labels)
-        new = vectors(omniglot.test)
-        found[f"omniglot: {what}"] = scores(new, "identity")
-        found[f"omniglot: {what}, with a head"] = scores(new, head)
-    print(json.dumps(found, indent=1))
+        for encoder in ("identity", head):
+            scores = score(new, encoder)
+            kinds.append(VectorScores(vectors=f"omniglot: {name}", head=encoder is head, scores=scores))
+    console.print_json(VectorsResult(kinds=tuple(kinds)).model_dump(mode="json"))
 
 
 def pixels(images: LabelledImages) -> np.ndarray:
@@ -51,21 +55,22 @@ def by_class(images: LabelledImages, vectors: torch.Tensor) -> np.ndarray:
     return vectors.reshape(images.way, len(images.images) // images.way, -1).numpy()
 
 
-def scores(vectors: np.ndarray, encoder) -> dict[str, float]:
-    """The share of queries that get their own label, by the number of examples."""
+def score(vectors: np.ndarray, encoder: object) -> tuple[TaskAccuracy, ...]:
     rng = np.random.default_rng(0)
     C, M, _ = vectors.shape
     groups = rng.permutation(C)[: C // WAY * WAY].reshape(-1, WAY)
     drawn = np.take_along_axis(vectors, np.stack([rng.permutation(M) for _ in range(C)])[:, :, None], axis=1)
-    right = dict.fromkeys(SHOTS, 0.0)
-    for group in groups:
-        for shot in SHOTS:
+    accuracies = []
+    for shot in SHOTS:
+        right = []
+        for group in groups:
             clf = GaussianPrototypeClassifier(encoder)
             clf.fit(drawn[group, :shot].reshape(WAY * shot, -1), group.repeat(shot))
             answers = clf.predict(drawn[group, shot:].reshape(WAY * (M - shot), -1))
-            right[shot] += (answers == group.repeat(M - shot)).mean() / len(groups)
-    return {f"{WAY}-way {shot}-shot": round(accuracy, 4) for shot, accuracy in right.items()}
+            right.append((answers == group.repeat(M - shot)).mean())
+        accuracies.append(TaskAccuracy(way=WAY, shot=shot, accuracy=mean(right)))
+    return tuple(accuracies)
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

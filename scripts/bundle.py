@@ -19,19 +19,21 @@ from safetensors.torch import save_file
 
 from gaussproto.config import DataConfig
 from gaussproto.data.load import load_data
-from gaussproto.evaluation.calibration import Calibration, write_calibration
+from gaussproto.evaluation.calibrate import calibrate, calibrate_weights, measure_confidence
 from gaussproto.evaluation.protocol import evaluate
 from gaussproto.evaluation.robustness import damage_study
-from gaussproto.evaluation.sureness import calibrate, calibrate_weights, measure
-from gaussproto.files import read_json, write_json, write_then_rename
-from gaussproto.pretrained import HERE
-from gaussproto.training.checkpoint import Checkpoint, Position, load_checkpoint
-from gaussproto.training.run_folder import RunFolder
+from gaussproto.files import write_json, write_then_rename
+from gaussproto.formulas.confidence import Calibration
+from gaussproto.pretrained import FOLDER
+from gaussproto.runs.checkpoint import Checkpoint, Position, load_checkpoint
+from gaussproto.runs.folder import RunFolder
+from gaussproto.runs.metrics import ConfidenceScore, DamageStudy, Evaluation, Metrics
+from gaussproto.runs.weights import write_calibration
 
 LARGEST = 8_000_000  # bytes
 MOST_LOST = 2e-4  # accuracy
 SHOTS = (1, 2, 3, 5, 10)
-RATE = 0.05  # of false alarms, at which the distances of the two are compared
+RATE = 0.05  # of known images rejected, at which the distances of the two are compared
 
 
 def main() -> None:
@@ -64,17 +66,17 @@ def main() -> None:
     study = damage_study(load_checkpoint(path).network(), images)
     stretch = farther(whole, other)
     calibration = stretched(calibrate_weights(twin.last)[0], stretch)
-    sureness = measure(load_checkpoint(path).network().eval(), images, calibration)
+    measured = measure_confidence(load_checkpoint(path).network().eval(), images, calibration)
     write_calibration(path, calibration)
-    text = card(given.name, whole, read_json(run.metrics), scores, study, path.stat().st_size, precision)
-    text = text.replace("## Training", f"{sure(calibration, sureness, other, stretch)}\n## Training", 1)
-    with write_then_rename(HERE / f"{given.name}.md") as temporary:
+    text = card(given.name, whole, run.read_metrics(), scores, study, path.stat().st_size, precision)
+    text = text.replace("## Training", f"{confidence(calibration, measured, other, stretch)}\n## Training", 1)
+    with write_then_rename(FOLDER / f"{given.name}.md") as temporary:
         temporary.write_text(text)
-    with write_then_rename(HERE / path.name) as temporary:
+    with write_then_rename(FOLDER / path.name) as temporary:
         shutil.copyfile(path, temporary)
-    digests = json.loads((HERE / "digests.json").read_text())
+    digests = json.loads((FOLDER / "digests.json").read_text())
     digests[given.name] = hashlib.sha256(path.read_bytes()).hexdigest()
-    write_json(HERE / "digests.json", dict(sorted(digests.items())))
+    write_json(FOLDER / "digests.json", dict(sorted(digests.items())))
     print(text)
 
 
@@ -96,13 +98,14 @@ def check_twin(checkpoint: Checkpoint, twin: Checkpoint) -> None:
 def farther(whole: Checkpoint, twin: Checkpoint) -> float:
     """How many times as far from its own class an image of the invented alphabets is with the one as with the other."""
     invented = load_data(DataConfig(data="strokes")).test
-    far, near = (calibrate(one.network().eval(), invented, held_out=True).limit(RATE) for one in (whole, twin))
+    far, near = (calibrate(one.network().eval(), invented, held_out=True).threshold(RATE) for one in (whole, twin))
     return far / near
 
 
 def stretched(calibration: Calibration, stretch: float) -> Calibration:
-    """With its limits moved out; the temperature stays, since both were trained at 1."""
-    return calibration.model_copy(update={"limits": tuple(stretch * limit for limit in calibration.limits)})
+    """With its thresholds moved out; the temperature stays, since both were trained at 1."""
+    thresholds = tuple(stretch * threshold for threshold in calibration.thresholds)
+    return calibration.model_copy(update={"thresholds": thresholds})
 
 
 def save(checkpoint: Checkpoint, name: str, path: Path, dtype: torch.dtype) -> None:
@@ -117,30 +120,36 @@ def save(checkpoint: Checkpoint, name: str, path: Path, dtype: torch.dtype) -> N
         save_file({key: value.contiguous() for key, value in tensors.items()}, temporary, metadata=metadata)
 
 
-def card(name, checkpoint, metrics, scores, study, size, precision) -> str:
-    config, training = checkpoint.config, metrics["training"]
-    threads = training.get("threads") or [metrics["machine"]["threads"]]
+def card(
+    name: str,
+    checkpoint: Checkpoint,
+    metrics: Metrics,
+    scores: Evaluation,
+    study: DamageStudy,
+    size: int,
+    precision: str,
+) -> str:
+    config, training = checkpoint.config, metrics.training
+    threads = training.threads or (metrics.machine.threads,)
     network, episode = config.network, config.episode
     damage = ", ".join(f"{100 * f:g} % to {n} x {n}" for stage in config.training.stages for n, f in stage.damage)
     rows = "\n".join(
-        f"| {shot} | " + " | ".join(f"{100 * s.accuracy:.2f} ± {100 * s.interval:.2f}" for s in found) + " |"
-        for shot in SHOTS
-        for found in [[scores.score(way, shot) for way in (5, 20)]]
+        f"| {shot} | " + " | ".join(scores.score(way, shot).text() for way in (5, 20)) + " |" for shot in SHOTS
     )
     bad = " | ".join(f"{100 * accuracy:.2f}" for accuracy in study.accuracy)
     return f"""# {name}
 
 A {network.encoder} encoder with D = {network.embedding_dim} and one precision an image, which weighs the supports of a
-class ({network.weighting}, {network.transform}). {training["parameters"]:,} weights, {size / 1e6:.1f} MB.
+class ({network.weighting}, {network.transform}). {training.parameters:,} weights, {size / 1e6:.1f} MB.
 
 ## Accuracy on the 20 test alphabets of Omniglot (2,636 classes, rotations among them)
-In %, running statistics (each image judged alone), ± 95 % interval over characters.
+In %, running statistics (each image by itself), ± 95 % interval over characters.
 
 | shot | 5-way | 20-way |
 |---|---|---|
 {rows}
 
-20-way 5-shot with so many of the five supports of every class brought down to {study.size} x {study.size} pixels:
+20-way 5-shot with some of the five supports of every class down-sampled to {study.size} x {study.size} pixels:
 
 | damaged | 0 | 1 | 2 | 3 | 4 | 5 |
 |---|---|---|---|---|---|---|
@@ -150,12 +159,12 @@ The mean precision is {study.precision_clean:.2f} on clean and {study.precision_
 the higher precision in {100 * study.clean_is_higher:.1f} % of pairs.
 
 ## Training
-{training["episodes"]:,} episodes of {episode.way} classes and {episode.drawings} images of each, from the 30 background
-alphabets of Omniglot with rotations{" and their mirror images" if episode.mirror else ""} as classes; {episode.shot} to {episode.max_shot or episode.shot} supports, drawn anew for each of
+{training.episodes:,} episodes of {episode.way} classes and {episode.drawings} images of each, from the 30 background
+alphabets of Omniglot with rotations{" and their mirror images" if episode.mirror else ""} as classes; {episode.shot} to {episode.max_shot or episode.shot} supports, drawn again for each of
 {episode.splits} splits of an episode; damage: {damage or "none"}; distortions of strength {config.training.distort:g}; Adam, {config.training.schedule} from
-{config.training.learning_rate:g}; seed {training["seed"]}{f"; starting from {training['init']}" if training["init"] else ""}. {training["seconds"] / 60:.0f} minutes on
-{" or ".join(map(str, threads))} thread{"s" if threads != [1] else ""} of {metrics["machine"]["processor"]}. Its settings were chosen on alphabets held out of training.
-`{training["command"]}`, commit {", ".join(training["commits"])}.
+{config.training.learning_rate:g}; seed {training.seed}{f"; starting from {training.init}" if training.init else ""}. {training.seconds / 60:.0f} minutes on
+{" or ".join(map(str, threads))} thread{"s" if threads != (1,) else ""} of {metrics.machine.processor}. Its settings were chosen on alphabets held out of training.
+`{training.command}`, commit {", ".join(map(str, training.commits))}.
 {precision}
 
 ## Limits
@@ -167,18 +176,18 @@ MIT, as the package. Omniglot is by Lake, Salakhutdinov and Tenenbaum (MIT licen
 """
 
 
-def sure(calibration, sureness, twin, stretch) -> str:
+def confidence(calibration: Calibration, measured: list[ConfidenceScore], twin: Checkpoint, stretch: float) -> str:
     rows = "\n".join(
         f"| {one.way}-way {one.shot}-shot | {one.ece_before:.4f} | {one.ece_after:.4f} | {one.auroc:.4f} "
-        f"| {100 * one.false_alarms:.1f} | {100 * one.caught:.1f} |"
-        for one in sureness
+        f"| {100 * one.known_rejected:.1f} | {100 * one.unknown_rejected:.1f} |"
+        for one in measured
     )
-    return f"""## How sure it is
-Temperature {calibration.temperature:.3f} times the spread, and the limits of distance, were fitted on {calibration.classes:,} classes of alphabets of the
-training set, with a network trained by the same recipe ({twin.position.episode:,} episodes) without those alphabets; the limits are {stretch:.2f} times those of
-that network, as images of alphabets that neither has seen (invented ones) are so many times as far from their class (that a twin's limits may need this was noticed on the test alphabets; the factor is not from there). On the test alphabets: expected calibration
+    return f"""## Confidence
+The temperature, {calibration.temperature:.3f} times the scale of distances, and the thresholds of distance were fitted on {calibration.classes:,} classes of alphabets of the
+training set, with a network trained by the same recipe ({twin.position.episode:,} episodes) without those alphabets; the thresholds are {stretch:.2f} times those of
+that network, because images of invented alphabets, which neither has seen, are that many times as far from their class (that a twin's thresholds may need this was noticed on the test alphabets; the factor is not from there). On the test alphabets: expected calibration
 error (15 bins) at temperature 1 and calibrated; AUROC of the smallest distance, known against unknown classes;
-images called unknown, in %, when {100 * sureness[0].rate:g} % of those of known classes may be. One temperature serves every
+images rejected as unknown, in %, when {100 * measured[0].rate:g} % of known images may be. One temperature serves every
 number of examples: where the first error is the smaller, the network was calibrated well enough without it.
 
 | | error at 1 | calibrated | AUROC | known rejected | unknown rejected |

@@ -6,16 +6,25 @@ from typing import Literal
 import pytest
 import torch
 
-from gaussproto.cli import main
 from gaussproto.data.images import LabelledImages
 from gaussproto.data.strokes import strokes
-from gaussproto.evaluation.protocol import Evaluation
 from gaussproto.presets import preset
-from gaussproto.training.checkpoint import load_checkpoint
-from gaussproto.training.run_folder import RunFolder
+from gaussproto.runs.checkpoint import load_checkpoint
+from gaussproto.runs.folder import RunFolder
+from gaussproto.runs.metrics import Evaluation
 from gaussproto.training.train import train
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "omniglot"
+BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data" / "omniglot"  # a folder beside the checkout
+
+
+def omniglot_folder() -> Path | None:
+    """GAUSSPROTO_DATA, or else a folder beside the checkout, if Omniglot's zips are there."""
+    root = Path(os.environ.get("GAUSSPROTO_DATA") or BESIDE)
+    return root if (root / "images_background.zip").exists() else None
+
+
+def pytest_report_header() -> str:
+    return f"Omniglot: {omniglot_folder() or 'not found, so tests that need it are skipped (set GAUSSPROTO_DATA)'}"
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -28,8 +37,8 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory):
 
 @pytest.fixture(scope="session")
 def omniglot_root() -> Path:
-    root = Path(os.environ.get("GAUSSPROTO_DATA") or SHARED)
-    if not (root / "images_background.zip").exists():
+    root = omniglot_folder()
+    if root is None:
         pytest.skip("needs Omniglot: set GAUSSPROTO_DATA to the folder with its zips")
     return root
 
@@ -60,6 +69,8 @@ def gaussproto(
         monkeypatch.setattr("sys.argv", ["gaussproto", *map(str, arguments)])
         monkeypatch.setattr("gaussproto.cli.console.show_warnings", lambda: None)
         capsys.readouterr()
+        from gaussproto.cli import main
+
         with pytest.raises(SystemExit) as left:
             main()
         said = capsys.readouterr()

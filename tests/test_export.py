@@ -21,11 +21,11 @@ from gaussproto import (
     load,
     load_network,
 )
-from gaussproto.classifier.card import Card
-from gaussproto.classifier.embedder import find_embedder
-from gaussproto.classifier.onnx_engine import OnnxEncoder
-from gaussproto.classifier.onnx_file import CARD, onnx_content
+from gaussproto.classifier.encoders.card import Card
+from gaussproto.classifier.encoders.find import find_encoder
+from gaussproto.classifier.encoders.onnx import CARD, OnnxEncoder, onnx_content
 from gaussproto.errors import InputError
+from gaussproto.formulas.embedded import Embedded
 from tests.classifier.test_estimator import SMALL, network, uneven_examples
 
 onnx = pytest.importorskip("onnx", reason="needs the extra: pip install 'gaussproto[onnx]'")
@@ -88,7 +88,7 @@ def test_the_same_numbers_as_torch(settings):
         images = some_images(N, net.config)
         with torch.no_grad():
             expected = net.embed(torch.from_numpy(images))
-        assert expected[0].abs().max() > 0.01
+        assert expected.x.abs().max() > 0.01
         assert_same_embeddings(encode(images), expected)
 
 
@@ -101,8 +101,8 @@ def test_images_of_other_sizes_and_each_by_itself():
             assert_same_embeddings(encode(images), net.embed(torch.from_numpy(images)))
     images = some_images(300, net.config)  # more than go at once
     together, alone = encode(images), [encode(image[None]) for image in images[::50]]
-    for part in range(2):
-        np.testing.assert_allclose(together[part][::50], np.concatenate([a[part] for a in alone]), rtol=1e-4, atol=1e-5)
+    for part, joined in zip(together[::50], Embedded.join(alone, np.concatenate), strict=True):
+        np.testing.assert_allclose(part, joined, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("bias", [-100.0, 100.0])
@@ -129,7 +129,7 @@ def test_what_the_file_says(tmp_path, weights):
     assert made.bytes == made.path.stat().st_size
     assert made.difference < 1e-4
     card = json.loads(session.get_modelmeta().custom_metadata_map[CARD])
-    by_torch = find_embedder(weights)
+    by_torch = find_encoder(weights)
     assert card.pop("source") == str(weights)
     assert card == {name: getattr(by_torch, name) for name in card}
 
@@ -140,10 +140,10 @@ def test_cards_are_those_that_torch_finds(tmp_path, weights):
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         save_file({n: t.half() if t.dim() == 4 else t for n, t in tensors.items()}, half, metadata=file.metadata())
     for encoder in (weights, str(weights.parent.parent), half, lively(**SMALL), lively(**SMALL, channels=3)):
-        by_torch, by_onnx = find_embedder(encoder, "torch"), find_embedder(encoder, "onnx")
+        by_torch, by_onnx = find_encoder(encoder, "torch"), find_encoder(encoder, "onnx")
         for name in (*Card.__dataclass_fields__, "source", "takes_vectors", "features"):
             assert getattr(by_onnx, name) == getattr(by_torch, name), name
-    assert find_embedder(half).digest != find_embedder(weights).digest
+    assert find_encoder(half).digest != find_encoder(weights).digest
 
 
 @pytest.fixture(scope="module")
@@ -195,18 +195,18 @@ def foreign():
 
 def test_what_is_no_exported_encoder(tmp_path, exported):
     with pytest.raises(InputError, match="there is no readable ONNX file"):
-        find_embedder(tmp_path / "nothing.onnx")
+        find_encoder(tmp_path / "nothing.onnx")
     (tmp_path / "text.onnx").write_text("I am text")
     with pytest.raises(InputError, match="is not a readable ONNX file"):
-        find_embedder(tmp_path / "text.onnx")
+        find_encoder(tmp_path / "text.onnx")
     onnx.save(foreign(), tmp_path / "foreign.onnx")
     with pytest.raises(InputError, match="but not one of gaussproto"):
-        find_embedder(tmp_path / "foreign.onnx")
+        find_encoder(tmp_path / "foreign.onnx")
     model = onnx.load(exported)
     model.metadata_props[0].value = '{"channels": "many"}'
     onnx.save(model, tmp_path / "broken.onnx")
     with pytest.raises(InputError, match="has a broken description"):
-        find_embedder(tmp_path / "broken.onnx")
+        find_encoder(tmp_path / "broken.onnx")
 
 
 @given(cut=st.floats(0, 1, exclude_max=True))
@@ -216,7 +216,7 @@ def test_a_cut_file_is_refused(tmp_path_factory, exported, cut):
     content = exported.read_bytes()
     path.write_bytes(content[: int(cut * len(content))])
     with pytest.raises(InputError, match="ONNX file"):
-        find_embedder(path)
+        find_encoder(path)
 
 
 def test_what_cannot_be_exported(tmp_path, weights, exported):
@@ -238,7 +238,7 @@ def test_what_cannot_be_exported(tmp_path, weights, exported):
     ]:
         with pytest.raises(InputError, match=sentence):
             export_onnx(encoder, tmp_path / "it.onnx")
-    with pytest.raises(InputError, match=r"ends in \.onnx"):
+    with pytest.raises(InputError, match=r"must end in \.onnx"):
         export_onnx(weights, tmp_path / "it.txt")
     assert [path.name for path in tmp_path.iterdir()] == ["head.safetensors"]
 
@@ -252,20 +252,18 @@ def test_weights_that_do_not_fit_their_configuration(tmp_path, weights):
     save_file(tensors, tmp_path / "other.safetensors", metadata)
     for name in ("less", "other"):
         with pytest.raises(InputError, match="do not fit their own configuration"):
-            find_embedder(tmp_path / f"{name}.safetensors", "onnx")
+            find_encoder(tmp_path / f"{name}.safetensors", "onnx")
 
 
 @pytest.mark.parametrize("package", ["onnx", "onnxruntime"])
 def test_without_the_extra(package, weights, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(
-        InputError, match=rf"the package {package}, which is not here: pip install 'gaussproto\[onnx\]'"
-    ):
-        find_embedder(weights, "onnx")
+    with pytest.raises(InputError, match=rf"this needs the package {package}: pip install 'gaussproto\[onnx\]'"):
+        find_encoder(weights, "onnx")
 
 
 def test_engines_are_two(weights, exported):
     with pytest.raises(InputError, match=r"engine must be one of torch, onnx \(found 'tf'\)"):
-        find_embedder(weights, "tf")
+        find_encoder(weights, "tf")
     with pytest.raises(InputError, match="which torch does not compute"):
-        find_embedder(exported, "torch")
+        find_encoder(exported, "torch")

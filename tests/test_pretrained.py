@@ -8,10 +8,9 @@ import pytest
 from gaussproto import load_data, load_network, pretrained
 from gaussproto.config import DataConfig
 from gaussproto.errors import InputError
-from gaussproto.evaluation.calibration import read_calibration
 from gaussproto.evaluation.protocol import evaluate
 from gaussproto.evaluation.robustness import damage_study
-from gaussproto.report.measure import thinned
+from gaussproto.runs.weights import open_weights
 
 NAMES = pretrained.bundled_names()
 LARGEST = 8_000_000  # bytes
@@ -27,34 +26,39 @@ def test_they_are_small_weigh_the_supports_and_know_how_sure_they_are(name):
     assert path.stat().st_size <= LARGEST
     network = load_network(name)
     assert (network.config.covariance, network.config.weighting) == ("radius", "prototype")
-    assert read_calibration(path) is not None
+    assert open_weights(path).calibration is not None
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_accuracy_is_that_of_the_card(name, omniglot_root):
-    card = (pretrained.HERE / f"{name}.md").read_text()
+    """On a sample of the test classes, so within a margin; `benchmarks/bundled.py` scores all of them."""
+    card = (pretrained.FOLDER / f"{name}.md").read_text()
     rows = re.findall(r"^\| (\d+) \| ([\d.]+) ± [\d.]+ \| ([\d.]+) ± [\d.]+ \|$", card, re.MULTILINE)
     shots = [int(shot) for shot, _, _ in rows]
     assert {1, 5} <= set(shots)
     test = load_data(DataConfig(data="omniglot"), omniglot_root).test
-    found = evaluate(load_network(name), test, shots=shots)
+    sample = test.select(range(0, test.way, 5))  # of every alphabet and rotation
+    result = evaluate(load_network(name), sample, shots=shots)
     for shot, five_way, twenty_way in rows:
-        for way, said in ((5, five_way), (20, twenty_way)):
-            assert 100 * found.score(way, int(shot)).accuracy == pytest.approx(float(said), abs=0.02)
+        for way, on_card in ((5, five_way), (20, twenty_way)):
+            margin = 1.0 if shot == "1" else 0.4
+            assert 100 * result.score(way, int(shot)).accuracy == pytest.approx(float(on_card), abs=margin)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_precision_is_alive_as_the_card_says(name, omniglot_root):
-    card = (pretrained.HERE / f"{name}.md").read_text()
+    card = (pretrained.FOLDER / f"{name}.md").read_text()
     (said,) = re.findall(r"the higher precision in ([\d.]+) % of pairs", card)
-    study = damage_study(load_network(name), thinned(load_data(DataConfig(data="omniglot"), omniglot_root).test, 100))
+    study = damage_study(
+        load_network(name), load_data(DataConfig(data="omniglot"), omniglot_root).test.sample_of_classes(100)
+    )
     assert 100 * study.clean_is_higher == pytest.approx(float(said), abs=1)
     assert study.precision_damaged < study.precision_clean
 
 
 def test_changed_or_missing_files_are_refused(tmp_path, monkeypatch):
-    shutil.copytree(pretrained.HERE, tmp_path / "pretrained")
-    monkeypatch.setattr(pretrained, "HERE", tmp_path / "pretrained")
+    shutil.copytree(pretrained.FOLDER, tmp_path / "pretrained")
+    monkeypatch.setattr(pretrained, "FOLDER", tmp_path / "pretrained")
     path = pretrained.bundled("omniglot-small")
     content = bytearray(path.read_bytes())
     content[-1] ^= 1

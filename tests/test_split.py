@@ -34,7 +34,7 @@ def test_both_sides_have_two_classes_and_the_file_says_the_same(names, fraction)
     split = choose_split(sorted(names), fraction, "mine")
     assert min(len(split.train), len(split.test)) >= 2
     assert ClassSplit.model_validate(json.loads(split.model_dump_json())) == split
-    assert ClassSplit(test=split.test).of(sorted(names)) == split  # without train, all others train
+    assert ClassSplit(test=split.test).among(sorted(names)) == split  # without train, all others train
 
 
 def test_a_file_becomes_a_part_of_the_configuration(tmp_path):
@@ -51,13 +51,13 @@ def test_a_file_becomes_a_part_of_the_configuration(tmp_path):
     ("content", "sentence"),
     [
         ("{", r"split\.json is not a readable JSON file"),
-        ('["a", "b"]', r'split\.json is no split of classes: write \{"train"'),
-        ('{"train": ["a", "b"]}', "is no split of classes"),
-        ('{"test": "ab"}', "is no split of classes"),
-        ('{"test": [1, 2]}', "is no split of classes"),
-        ('{"test": ["a", "b"], "valid": ["c"]}', "is no split of classes"),
-        ('{"test": []}', "test names 0 classes, but training and test need two each: name more"),
-        ('{"train": ["c"], "test": ["a", "b"]}', "train names 1 classes"),
+        ('["a", "b"]', r'split\.json is not a split of classes: write \{"train"'),
+        ('{"train": ["a", "b"]}', "is not a split of classes"),
+        ('{"test": "ab"}', "is not a split of classes"),
+        ('{"test": [1, 2]}', "is not a split of classes"),
+        ('{"test": ["a", "b"], "valid": ["c"]}', "is not a split of classes"),
+        ('{"test": []}', r"test must name at least two classes \(found 0\): add classes"),
+        ('{"train": ["c"], "test": ["a", "b"]}', r"train must name at least two classes \(found 1\)"),
         ('{"test": ["a", "b", "a"]}', "test names the class 'a' more than once"),
         ('{"train": ["b", "c"], "test": ["a", "b"]}', "the class 'b' is in both train and test"),
     ],
@@ -71,7 +71,7 @@ def test_a_wrong_file_is_one_sentence(tmp_path, content, sentence):
 
 
 def test_classes_that_are_not_there():
-    with pytest.raises(InputError, match="names 2 classes that are not in the folder, such as 'x': its classes are a"):
-        ClassSplit(test=("x", "y")).of(("a", "b", "c", "d"))
-    with pytest.raises(InputError, match="leaves 1 classes to train on"):
-        ClassSplit(test=("a", "b")).of(("a", "b", "c"))
+    with pytest.raises(InputError, match="names 2 classes that are not in the folder, for example 'x': use the names"):
+        ClassSplit(test=("x", "y")).among(("a", "b", "c", "d"))
+    with pytest.raises(InputError, match=r"at least two classes to train on \(found 1\)"):
+        ClassSplit(test=("a", "b")).among(("a", "b", "c"))

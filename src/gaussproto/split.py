@@ -1,4 +1,4 @@
-"""Which classes of a folder train and which test: named in a file, or chosen by their names. Without torch."""
+"""Split the classes of a folder into training and test classes: by a file, or by their names. Imports no torch."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from gaussproto.errors import InputError
 from gaussproto.files import read_json
 
-FORM = '{"train": [CLASS, ...], "test": [CLASS, ...]}'
-
 
 class ClassSplit(BaseModel):
-    """Names of classes. Without `train` all others train; with it, a class that is in neither is left out.
+    """The names of the training and the test classes.
 
-    >>> ClassSplit(test=("owl", "fox")).of(("ant", "bee", "fox", "owl"))
+    Without `train`, all classes that are not in `test` are for training. With it, classes in neither are left out.
+
+    >>> ClassSplit(test=("owl", "fox")).among(("ant", "bee", "fox", "owl"))
     ClassSplit(train=('ant', 'bee'), test=('fox', 'owl'))
     """
 
@@ -29,34 +29,32 @@ class ClassSplit(BaseModel):
 
     @model_validator(mode="after")
     def _check(self) -> ClassSplit:
-        for part in ("train", "test"):
-            names = getattr(self, part)
-            if names is None:
-                continue
+        parts = {"test": self.test} if self.train is None else {"train": self.train, "test": self.test}
+        for part, names in parts.items():
             if len(names) < 2:
-                raise ValueError(f"{part} names {len(names)} classes, but training and test need two each: name more")
+                raise ValueError(f"{part} must name at least two classes (found {len(names)}): add classes")
             if len(set(names)) < len(names):
                 twice = next(name for name in names if names.count(name) > 1)
-                raise ValueError(f"{part} names the class {twice!r} more than once: name each class once")
-        both = sorted(set(self.train or ()) & set(self.test))
-        if both:
+                raise ValueError(f"{part} names the class {twice!r} more than once: remove the repetition")
+        if both := sorted(set(self.train or ()) & set(self.test)):
             raise ValueError(
-                f"the class {both[0]!r} is in both train and test: few-shot learning is tested on classes that it was "
-                "not trained on, so give each to one side"
+                f"the class {both[0]!r} is in both train and test: a few-shot network is tested on classes that it was "
+                "not trained on, so remove it from one of the two"
             )
         return self
 
-    def of(self, classes: Sequence[str]) -> ClassSplit:
-        """The same with `train` written out, in the order of these classes, which must hold all that are named."""
-        unknown = sorted((set(self.train or ()) | set(self.test)) - set(classes))
-        if unknown:
+    def among(self, classes: Sequence[str]) -> ClassSplit:
+        """Write `train` out, sort both sides as in `classes`, and raise InputError if a name is not in `classes`."""
+        if unknown := sorted({*(self.train or ()), *self.test} - set(classes)):
             raise InputError(
-                f"the split names {len(unknown)} classes that are not in the folder, such as {unknown[0]!r}: its "
-                f"classes are {', '.join(classes[:3])}{' and others' if len(classes) > 3 else ''}"
+                f"the split names {len(unknown)} classes that are not in the folder, for example {unknown[0]!r}: use "
+                f"the names of its class folders, {', '.join(classes[:3])}{' and others' if len(classes) > 3 else ''}"
             )
         chosen = set(classes) - set(self.test) if self.train is None else set(self.train)
         if len(chosen) < 2:
-            raise InputError(f"the split leaves {len(chosen)} classes to train on: name fewer under test")
+            raise InputError(
+                f"the split must leave at least two classes to train on (found {len(chosen)}): name fewer under test"
+            )
         return ClassSplit(
             train=tuple(name for name in classes if name in chosen),
             test=tuple(name for name in classes if name in set(self.test)),
@@ -64,7 +62,7 @@ class ClassSplit(BaseModel):
 
 
 def parse_split(value: Any) -> Any:
-    """The path of a file becomes what it says."""
+    """Read the split if `value` is the path of a JSON file, otherwise return `value`."""
     if not isinstance(value, str | Path):
         return value
     tree = read_json(Path(value))
@@ -73,14 +71,18 @@ def parse_split(value: Any) -> Any:
         or not {"test"} <= set(tree) <= {"train", "test"}
         or not all(isinstance(part, list) and all(isinstance(name, str) for name in part) for part in tree.values())
     ):
-        raise InputError(f'{value} is no split of classes: write {FORM}, or only "test" and all others train')
+        raise InputError(
+            f'{value} is not a split of classes: write {{"train": [CLASS, ...], "test": [CLASS, ...]}}; without '
+            '"train", all other classes train'
+        )
     return tree
 
 
 def choose_split(classes: Sequence[str], test_fraction: float, folder: str) -> ClassSplit:
-    """Hold out about that share of the classes. A class's name decides, so it stays on its side when others come or go.
+    """Hold out about `test_fraction` of the classes for testing.
 
-    Only where that would leave fewer than two classes on a side are the nearest moved.
+    A hash of its name decides for each class, so a class stays on its side when others are added or removed. Classes
+    change sides only if one side would otherwise have fewer than two.
     """
 
     def position(name: str) -> float:
@@ -88,9 +90,9 @@ def choose_split(classes: Sequence[str], test_fraction: float, folder: str) -> C
 
     if len(classes) < 4:
         raise InputError(
-            f"{folder} has {len(classes)} classes: training and test need at least two each, so add classes"
+            f"{folder} must have at least four classes, two to train on and two to test on (found {len(classes)}): "
+            "add classes"
         )
-    order = sorted(classes, key=position)
-    held_out = sum(position(name) < test_fraction for name in order)
-    held_out = min(max(2, held_out), len(order) - 2)
-    return ClassSplit(test=tuple(order[:held_out])).of(classes)
+    held_out = sum(position(name) < test_fraction for name in classes)
+    held_out = min(max(2, held_out), len(classes) - 2)
+    return ClassSplit(test=tuple(sorted(classes, key=position)[:held_out])).among(classes)

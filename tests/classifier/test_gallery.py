@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 
 from gaussproto import GaussianPrototypeClassifier, GaussianPrototypicalNetwork, NetworkConfig, load
-from gaussproto.classifier.card import arrays_of
-from gaussproto.classifier.embedder import find_embedder
+from gaussproto.classifier.encoders.find import find_encoder
+from gaussproto.classifier.encoders.torch import arrays_of
 from gaussproto.errors import InputError
-from gaussproto.weights import digest_of
+from gaussproto.formulas.embedded import Embedded
+from gaussproto.runs.weights import digest_of
 from tests.classifier.test_estimator import SMALL, assert_same, network, state, uneven_examples
-from tests.classifier.test_labels import json_labels, typed
+from tests.data.test_labels import json_labels, typed
 
 COVARIANCES = ["none", "radius", "diagonal", "full"]
 
@@ -48,7 +49,7 @@ def test_a_loaded_classifier_is_the_saved_one(characters, tmp_path, covariance):
 def test_every_label_that_json_can_carry_comes_back_exactly(tmp_path_factory, labels, names):
     path = tmp_path_factory.mktemp("labels") / "it"
     clf = GaussianPrototypeClassifier("identity")
-    clf.restore(find_embedder("identity"), np.eye(6)[: len(labels)], None, labels, names[: len(labels)])
+    clf.restore(find_encoder("identity"), Embedded(np.eye(6)[: len(labels)]), labels, names[: len(labels)])
     clf.n_features_in_ = 6
     clf.save(path)
     loaded = load(path)
@@ -93,7 +94,7 @@ def test_weights_that_moved_can_be_named(characters, tmp_path, weights):
 def test_the_digest_is_of_the_function_not_of_the_file(weights):
     run = weights.parent.parent
     kept = next(run.glob("checkpoints/episode-*.safetensors"))  # the same weights without the optimiser's state
-    assert find_embedder(str(run)).digest == find_embedder(weights).digest == find_embedder(kept).digest
+    assert find_encoder(str(run)).digest == find_encoder(weights).digest == find_encoder(kept).digest
     net = network()
     digest = weights_digest(net)
     assert weights_digest(network()) == digest

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from gaussproto.classifier.inputs import list_images, read_images
-from gaussproto.data.ink import has_dark_ink, with_bright_ink
 from gaussproto.data.omniglot import omniglot
+from gaussproto.data.picture import has_dark_ink, with_bright_ink
 from gaussproto.errors import InputError
 
 
@@ -143,8 +143,6 @@ def test_files_that_are_no_images(tmp_path):
 
 
 def test_pixels_and_galleries_need_no_torch():
-    program = (
-        "import sys, gaussproto.classifier.inputs, gaussproto.classifier.gallery_file; print('torch' in sys.modules)"
-    )
+    program = "import sys, gaussproto.classifier.inputs, gaussproto.classifier.gallery; print('torch' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False"

@@ -3,8 +3,8 @@ import torch
 from PIL import Image, ImageOps
 
 from gaussproto.config import DataConfig
-from gaussproto.data.folder import folder
-from gaussproto.data.load import load_data, with_split
+from gaussproto.data import picture
+from gaussproto.data.load import folder, load_data, with_split
 from gaussproto.errors import InputError
 from gaussproto.presets import preset
 from gaussproto.split import ClassSplit
@@ -12,7 +12,7 @@ from gaussproto.split import ClassSplit
 
 @pytest.fixture
 def root(tmp_path, characters):
-    """A person's folder: 8 classes, from 3 to 10 images, of several sizes and formats."""
+    """A user's folder: 8 classes, from 3 to 10 images, of several sizes and formats."""
     for c in range(8):
         place = tmp_path / "mine" / f"class {c}"
         place.mkdir(parents=True)
@@ -44,10 +44,10 @@ def test_ink_is_found_where_the_weights_know_drawn_characters(root):
     for path in sorted(root.glob("*/[0-9]*.png"))[::2]:
         with Image.open(path) as image:
             ImageOps.invert(image).save(path)
-    found = load_data(DataConfig(data=str(root), **DataConfig(data="omniglot").look())).train
-    assert int((found.images.int() - bright.images.int()).abs().max()) <= 1  # rounding of the resize
+    detected = load_data(DataConfig(data=str(root), **DataConfig(data="omniglot").appearance())).train
+    assert int((detected.images.int() - bright.images.int()).abs().max()) <= 1  # rounding of the resize
     assert int((load_data(DataConfig(data=str(root))).train.images.int() - bright.images.int()).abs().max()) > 200
-    colour = (load_data(DataConfig(data=str(root), channels=3, invert=invert)).train for invert in (None, False))
+    colour = (load_data(DataConfig(data=str(root), channels=3, ink=ink)).train for ink in ("detect", "bright"))
     assert torch.equal(*(images.images for images in colour))
 
 
@@ -56,6 +56,23 @@ def test_classes_are_split(root):
     assert set(train.classes) | set(test.classes) == {f"class {c}" for c in range(8)}
     assert not set(train.classes) & set(test.classes)
     assert min(train.way, test.way) >= 2
+
+
+def test_a_folder_is_listed_once(root, monkeypatch):
+    listed = []
+    monkeypatch.setattr(
+        picture, "image_files", lambda path, list_files=picture.image_files: listed.append(path) or list_files(path)
+    )
+    load_data(with_split(DataConfig(data=str(root))))
+    assert sorted(listed) == [root / f"class {c}" for c in range(8)]
+
+
+def test_classes_in_neither_part_of_the_split_are_not_read(root):
+    (root / "class 0" / "text.png").write_text("I am text")
+    names = tuple(f"class {c}" for c in range(1, 8))
+    with pytest.warns(UserWarning, match="for example 'class 0'"):
+        train, _ = load_data(DataConfig(data=str(root), split=ClassSplit(train=names[:5], test=names[5:])))
+    assert train.classes == names[:5]
 
 
 def test_the_split_of_a_file(root, tmp_path):
@@ -68,25 +85,25 @@ def test_the_split_of_a_file(root, tmp_path):
     written_out = with_split(config)
     (root / "class 9").mkdir()
     Image.new("L", (9, 9)).save(root / "class 9" / "1.png")
-    with pytest.warns(UserWarning, match=r"1 classes of .* in no part of the split .* such as 'class 9'"):
+    with pytest.warns(UserWarning, match=r"1 classes of .* in neither part of the split .* for example 'class 9'"):
         later = load_data(written_out)
     assert (later.train.classes, later.test.classes) == (train.classes, test.classes)
     (root / "class 1" / "0.png").parent.rename(root / "class one")
-    with pytest.raises(InputError, match="names 1 classes that are not in the folder, such as 'class 1'"):
+    with pytest.raises(InputError, match="names 1 classes that are not in the folder, for example 'class 1'"):
         load_data(written_out)
 
 
-def test_data_with_a_split_of_its_own_takes_no_other(root, tmp_path):
+def test_data_that_comes_with_a_split_takes_no_other(root, tmp_path):
     split = ClassSplit(test=("class 1", "class 6"))
-    with pytest.raises(InputError, match="strokes comes with a split of its own: leave --split out"):
+    with pytest.raises(InputError, match="strokes comes with its own split: leave --split out"):
         load_data(DataConfig(data="strokes", split=split))
     for part in ("train", "test"):
         (tmp_path / "own" / part).mkdir(parents=True)
-    with pytest.raises(InputError, match="own comes with a split of its own"):
+    with pytest.raises(InputError, match="own comes with its own split"):
         load_data(DataConfig(data=str(tmp_path / "own"), split=split))
 
 
-def test_a_folder_with_a_split_of_its_own(root, tmp_path):
+def test_a_folder_of_train_and_test(root, tmp_path):
     own = tmp_path / "own"
     for part, chosen in (("train", range(5)), ("test", range(5, 8))):
         for c in chosen:
@@ -109,19 +126,19 @@ def test_errors_name_what_is_wrong(root, tmp_path):
     with pytest.raises(InputError, match="there is no folder"):
         folder(tmp_path / "nowhere")
     (root / "empty").mkdir()
-    with pytest.raises(InputError, match=r"class 'empty' .* has no image"):
+    with pytest.raises(InputError, match=r"the class 'empty' .* has no images"):
         folder(root)
     (root / "empty" / "text.png").write_text("I am text")
     with pytest.raises(InputError, match=r"text\.png is not a readable image"):
         folder(root)
     (tmp_path / "bare").mkdir()
-    with pytest.raises(InputError, match="has no class in it"):
+    with pytest.raises(InputError, match="has no class folders"):
         folder(tmp_path / "bare")
     Image.new("L", (9, 9)).save(tmp_path / "bare" / "1.png")
-    with pytest.raises(InputError, match="has no class in it"):
+    with pytest.raises(InputError, match="has no class folders"):
         folder(tmp_path / "bare")
     for name in "abc":
         (tmp_path / "few" / name).mkdir(parents=True)
         Image.new("L", (9, 9)).save(tmp_path / "few" / name / "1.png")
-    with pytest.raises(InputError, match="few has 3 classes"):
+    with pytest.raises(InputError, match=r"few must have at least four classes.*\(found 3\)"):
         load_data(DataConfig(data=str(tmp_path / "few")))

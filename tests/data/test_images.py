@@ -12,14 +12,14 @@ from PIL import Image, ImageOps
 from gaussproto.data.cache import cached_images
 from gaussproto.data.damage import damage, down_sample
 from gaussproto.data.images import LabelledImages
-from gaussproto.data.picture import fit, open_image
+from gaussproto.data.picture import open_image, resize
 from gaussproto.data.sheet import contact_sheet
 from gaussproto.errors import InputError
 from tests.conftest import uneven
 
 
 def numbered(counts):
-    """Images whose pixels all say which image they are."""
+    """Images whose pixels all have the number of their image."""
     N = sum(counts)
     images = torch.arange(N, dtype=torch.uint8).view(N, 1, 1, 1).expand(N, 1, 4, 4).contiguous()
     names = tuple(f"class {c}" for c in range(len(counts)))
@@ -28,7 +28,7 @@ def numbered(counts):
 
 @given(counts=st.lists(st.integers(1, 9), min_size=1, max_size=8), data=st.data())
 @settings(deadline=None)
-def test_gather_takes_the_images_of_the_classes_asked_for(counts, data):
+def test_gather_takes_the_images_of_the_given_classes(counts, data):
     images = numbered(counts)
     classes = data.draw(st.lists(st.integers(0, len(counts) - 1), min_size=1, max_size=5))
     K = min(counts[c] for c in classes)
@@ -47,6 +47,32 @@ def test_select_keeps_each_class_with_its_images(counts, data):
     for new, old in enumerate(chosen):
         ours, theirs = some.images[some.labels == new], images.images[images.labels == old]
         assert torch.equal(ours, theirs)
+
+
+def test_the_text_of_images_is_short(characters):
+    N, C = len(characters), characters.way
+    assert repr(characters) == f"LabelledImages({N:,} images of {C} classes in 4 alphabets, 1 x 28 x 28)"
+    assert repr(numbered([1])) == "LabelledImages(1 image of 1 class in 1 alphabet, 1 x 4 x 4)"
+
+
+@pytest.mark.parametrize(
+    ("pixels", "counts", "sentence"),
+    [
+        (torch.zeros(3, 4, 4, dtype=torch.uint8), [1, 2], r"uint8 .* \(found torch\.uint8 of shape \(3, 4, 4\)\)"),
+        (torch.zeros(3, 1, 4, 4), [1, 2], r"must be a uint8 tensor .* \(found torch\.float32 of shape"),
+        (torch.zeros(3, 1, 4, 4, dtype=torch.uint8), [1, 1], r"add up to the 3 images \(found .* with the sum 2"),
+        (torch.zeros(3, 1, 4, 4, dtype=torch.uint8), [1, 1, 1], r"found counts of shape \(3,\) .* 2 classes"),
+    ],
+)
+def test_images_that_do_not_fit_together(pixels, counts, sentence):
+    with pytest.raises(InputError, match=sentence):
+        LabelledImages(pixels, torch.tensor(counts), ("a", "b"), ("x", "x"))
+
+
+def test_rotations_need_squares():
+    images = LabelledImages(torch.zeros(2, 1, 4, 6, dtype=torch.uint8), torch.tensor([1, 1]), ("a", "b"), ("x", "x"))
+    with pytest.raises(InputError, match=r"square images \(found 4 x 6 pixels\)"):
+        images.with_rotations()
 
 
 def test_dense_is_a_view_where_counts_are_equal(characters):
@@ -82,7 +108,7 @@ def test_reduction_is_anti_aliased():
     for position in range(105):
         pixels = np.zeros((105, 105), np.uint8)
         pixels[:, position] = 255
-        small = fit(Image.fromarray(pixels), 28)
+        small = resize(Image.fromarray(pixels), 28)
         assert small.mean() == pytest.approx(255 / 105, rel=0.6 if position in (0, 1, 103, 104) else 0.2)
 
 
@@ -93,9 +119,9 @@ def test_any_kind_of_image(tmp_path, mode):
     path = tmp_path / ("image.jpg" if mode == "CMYK" else "image.png")
     image.save(path)
     read = open_image(path, "it")
-    assert fit(read, 28).shape == (28, 28)
-    assert fit(read, 28, channels=3).shape == (3, 28, 28)
-    assert abs(float(fit(read, 30).mean()) - float(np.asarray(grey.convert("L")).mean())) < 12
+    assert resize(read, 28).shape == (28, 28)
+    assert resize(read, 28, channels=3).shape == (3, 28, 28)
+    assert abs(float(resize(read, 30).mean()) - float(np.asarray(grey.convert("L")).mean())) < 12
 
 
 @pytest.mark.parametrize("ending", ["png", "pgm", "tif"])
@@ -120,7 +146,7 @@ def test_transparent_pixels_are_white_paper(tmp_path):
     image = Image.new("RGBA", (20, 20), (0, 0, 0, 0))
     image.paste((0, 0, 0, 255), (5, 5, 10, 10))
     image.save(tmp_path / "drawing.png")
-    pixels = fit(open_image(tmp_path / "drawing.png", "it"), 20)
+    pixels = resize(open_image(tmp_path / "drawing.png", "it"), 20)
     assert pixels[0, 0] == 255
     assert pixels[7, 7] == 0
 
@@ -131,7 +157,7 @@ def test_photos_stand_upright(tmp_path):
     exif = Image.Exif()
     exif[0x0112] = 3  # stored upside down
     image.save(tmp_path / "photo.jpg", exif=exif)
-    assert fit(open_image(tmp_path / "photo.jpg", "it"), 20)[-1].mean() > 200
+    assert resize(open_image(tmp_path / "photo.jpg", "it"), 20)[-1].mean() > 200
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
@@ -150,8 +176,8 @@ def test_every_orientation_is_undone_whatever_else_the_camera_wrote(tmp_path, or
     assert np.array_equal(open_image(tmp_path / "wrong.png", "it"), expected)
 
 
-@pytest.mark.parametrize("content", [b"", b"hello, this is no image", b"\x89PNG\r\n\x1a\n" + b"\0" * 30])
-def test_a_file_that_is_no_image_is_named(content):
+@pytest.mark.parametrize("content", [b"", b"hello, this is not an image", b"\x89PNG\r\n\x1a\n" + b"\0" * 30])
+def test_a_file_that_is_not_an_image_is_named(content):
     with pytest.raises(InputError, match=r"Latin/a\.png is not a readable image"):
         open_image(content, "Latin/a.png")
 
@@ -178,7 +204,7 @@ def test_damage_hits_its_fractions_and_nothing_else(fractions, seed):
             torch.testing.assert_close(damaged[size == n], down_sample(images[size == n], n))
 
 
-def test_damage_is_drawn_anew_and_by_the_generator_alone():
+def test_damage_differs_each_time_and_depends_on_the_generator_alone():
     images, g = torch.rand(200, 1, 28, 28), torch.Generator().manual_seed(1)
     first, second = damage(images, [(7, 0.5)], g)[1], damage(images, [(7, 0.5)], g)[1]
     assert not torch.equal(first, second)
@@ -200,7 +226,7 @@ def test_contact_sheet_of_few_classes(characters):
     assert contact_sheet(uneven(characters, [2, 1])).size[0] > 0
 
 
-def test_what_is_cached_is_made_once_and_made_again_if_broken(characters, monkeypatch, tmp_path):
+def test_cached_images_are_made_once_and_again_if_the_file_is_broken(characters, monkeypatch, tmp_path):
     monkeypatch.setenv("GAUSSPROTO_CACHE", str(tmp_path / "new"))
     made = []
 
@@ -219,7 +245,7 @@ def test_what_is_cached_is_made_once_and_made_again_if_broken(characters, monkey
     assert len(made) == 2
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("GAUSSPROTO_CACHE", str(tmp_path / "file"))
-    with pytest.warns(UserWarning, match="made anew next time: cannot write"):
+    with pytest.warns(UserWarning, match="prepared again next time: cannot write"):
         assert cached_images("some", make) is characters
 
 
@@ -229,7 +255,7 @@ def test_a_full_disk_is_one_sentence(characters, monkeypatch, tmp_path):
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))  # files of more than this cannot be written
     try:
-        with pytest.warns(UserWarning, match="made anew next time: cannot write"):
+        with pytest.warns(UserWarning, match="prepared again next time: cannot write"):
             cached_images("some", lambda: characters)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))

@@ -93,7 +93,7 @@ def test_what_is_not_omniglot_is_refused(extracted, tmp_path):
     other = root / "Klingon" / "character01"
     other.mkdir(parents=True)
     shutil.copy(file, other)
-    refused("Klingon/character01/.* is not a file of Omniglot")
+    refused("Klingon/character01/.* does not belong to Omniglot")
     shutil.rmtree(other.parent)
     shutil.rmtree(drawing)
     refused("Tibetan/character05 has 0 drawings")
@@ -111,7 +111,7 @@ def test_one_changed_image_is_noticed(extracted):
 def test_a_truncated_zip_is_refused(omniglot_root, tmp_path):
     content = (omniglot_root / "images_evaluation.zip").read_bytes()
     (tmp_path / "images_evaluation.zip").write_bytes(content[: len(content) // 2])
-    with pytest.raises(InputError, match=r"images_evaluation\.zip is not a whole zip file"):
+    with pytest.raises(InputError, match=r"images_evaluation\.zip is not a complete zip file"):
         decode_verified(PARTS["test"], tmp_path / "images_evaluation.zip", 28)
 
 

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from gaussproto import GaussianPrototypeClassifier, load
-from gaussproto.files import claimed
+from gaussproto.files import locked
 from tests.end_to_end.test_cli import run
 
 
@@ -73,7 +73,7 @@ def test_a_gallery_grows_without_training(place):
     assert again["examples"] == first["examples"]
 
     result = run("enroll", "my.gallery", "more", cwd=place)
-    assert "5 examples added, 0 were there; 5 classes" in result.stderr
+    assert "5 examples added, 0 duplicates skipped; 5 classes" in result.stderr
     assert "[cow]" in result.stdout
     assert load(place / "my.gallery").classes_.tolist() == ["[cow]", "ant", "bee", "dog, wild", "eel"]
 
@@ -124,10 +124,10 @@ def test_two_that_enroll_at_once_lose_nothing(place, monkeypatch, gaussproto):
     """The second is told to wait; what the first has put in is there afterwards."""
     monkeypatch.chdir(place)
     monkeypatch.setenv("COLUMNS", "200")
-    with claimed(place / "shared", "wait for it"):
+    with locked(place / "shared" / "it.gallery", "wait for it"):
         code, _, err = gaussproto("enroll", "shared/it.gallery", "support", *ENCODER)
     assert code == 2
-    assert "another process is at work in shared: wait for it" in err
+    assert "another process is using shared/it.gallery: wait for it" in err
     assert gaussproto("enroll", "shared/it.gallery", "support", *ENCODER)[0] == 0
     assert gaussproto("enroll", "shared/it.gallery", "more", *ENCODER)[0] == 0
     assert len(load(place / "shared" / "it.gallery").classes_) == 5

@@ -55,9 +55,12 @@ def test_train_then_evaluate(place, trained):
     assert all(0.05 < score["accuracy"] < 1 and score["std"] is not None for score in found["scores"])
     run("evaluate", trained, "--ways", "5", "--shots", "2", cwd=place)  # does not take away what is there
     metrics = json.loads((place / trained / "metrics.json").read_text())
-    assert len(metrics["evaluation"]["strokes running last"]["scores"]) == 5
-    assert set(metrics["evaluation"]) == {"strokes running last", "strokes running top"}
-    assert metrics["evaluation"]["strokes running top"] == found
+    assert [(one["data"], one["norm"], one["checkpoint"]) for one in metrics["evaluations"]] == [
+        ("strokes", "running", "last"),
+        ("strokes", "running", "top"),
+    ]
+    assert len(metrics["evaluations"][0]["scores"]) == 5
+    assert metrics["evaluations"][1] == found
     assert metrics["training"]["episodes"] == 40
 
 
@@ -78,7 +81,7 @@ def test_report(place, trained):
     assert "report: pages/tiny.html" in result.stderr
     page = (place / "pages" / "tiny.html").read_text()
     assert page.startswith("<!doctype html>")
-    found = json.loads((place / trained / "metrics.json").read_text())["evaluation"]["strokes running last"]
+    found = json.loads((place / trained / "metrics.json").read_text())["evaluations"][0]
     assert all(f"{100 * score['accuracy']:.2f} ± {100 * score['interval']:.2f}" in page for score in found["scores"])
 
 
@@ -150,7 +153,7 @@ def test_stop_and_resume_by_command(place):
         (["train", "demo", "--way", "one"], "--way"),
         (["train", "demo", "--way", "1"], "setting way"),
         (["train", "demo", "--way", "100000", "--out", "runs/never"], "way is 100000, but there are only"),
-        (["train", "demo", "--covariance", "round"], "--covariance"),
+        (["train", "demo", "--covariance", "round"], "there is no covariance 'round': choose one of none, radius"),
         (["train", "demo", "--data", "nowhere"], "there is no folder nowhere"),
         (["train", "demo", "--nonsense", "1"], "--nonsense"),
         (["train", "demo", "--out", "a file"], "a file is a file: choose a folder"),
@@ -165,15 +168,15 @@ def test_stop_and_resume_by_command(place):
         (["evaluate", "runs/tiny", "--ways", "1"], "way must be from 2"),
         (["report", "nothing"], "there is no run folder nothing"),
         (["report"], "RUN"),
-        (["reproduce"], "WHAT"),
+        (["reproduce"], "TARGET"),
         (["reproduce", "nothing"], "nothing to reproduce called 'nothing': it is one of verification, results"),
         (["reproduce", "results", "--budget", "huge"], "'huge' is not one of 'quick', 'standard', 'paper'"),
         (["reproduce", "results", "--only", "small-none"], "--only names rows of results"),
         (["reproduce", "results", "--out", "a file", "--data", "strokes"], "a file is a file: choose a folder"),
         (["data", "nowhere"], "there is no folder nowhere"),
-        (["data", "strokes", "--sheet", "sheet.gif"], "ends in .png"),
-        (["data", "--sheet", "sheet.png"], "--sheet draws images of some data: name it"),
-        (["data", "strokes", "--verify"], "--verify compares Omniglot's files"),
+        (["data", "strokes", "--sheet", "sheet.gif"], "must end in .png"),
+        (["data", "--sheet", "sheet.png"], "--sheet needs the name of the data"),
+        (["data", "strokes", "--verify"], "--verify checks Omniglot's files"),
         (["presets", "nothing"], "there is no preset"),
         (["fly"], "fly"),
     ],

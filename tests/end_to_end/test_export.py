@@ -74,7 +74,7 @@ def test_as_json(exported):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["export", "weights.safetensors", "new.txt"], "ends in .onnx"),
+        (["export", "weights.safetensors", "new.txt"], "must end in .onnx"),
         (["export", "nothing", "new.onnx"], "bundled weights 'nothing'"),
         (["export", "identity", "new.onnx"], "bundled weights 'identity'"),
         (["classify", "--engine", "torch", "--encoder", "encoder.onnx", "--support", "support", "asked"], "ONNX file"),

@@ -34,7 +34,7 @@ def test_colour_from_grey_weights_to_answers(place, gaussproto):
     train = ["train", "finetune", "--data", "photos", "--init", "init.safetensors", *COLOUR, "--episodes", 6]
     code, _, said = gaussproto(*train, "--out", "runs/mine")
     assert code == 0, said
-    assert "episodes adapt to the data: 4 classes and 5 images of each\n" in said
+    assert "episodes are fitted to the data: 4 classes and 5 images of each\n" in said
     spread = "the first convolution, of 1 channels, is spread over 3"
     size = "it knows images of 28 x 28 pixels and gets 84 x 84"
     assert f"starts from the weights init.safetensors; {spread}; {size}\n" in said
@@ -64,7 +64,7 @@ def test_colour_from_grey_weights_to_answers(place, gaussproto):
     (place / "swapped.json").write_text(json.dumps(swapped))
     code, _, said = gaussproto(*train, "--split", "swapped.json", "--out", "runs/swapped")
     assert code == 0, said
-    assert "episodes adapt to the data: 2 classes and 7 images of each" in said
+    assert "episodes are fitted to the data: 2 classes and 7 images of each" in said
     assert json.loads((place / "runs/swapped/split.json").read_text()) == swapped
     code, _, said = gaussproto(*train, "--split", "swapped.json", "--out", "runs/mine", "--resume")
     assert code == 2
@@ -79,7 +79,7 @@ def test_weights_are_tested_on_the_same_classes_before(place, gaussproto):
     assert json.loads(out)["classes"] == 3
     code, _, said = gaussproto("evaluate", "init.safetensors", "--split", "split.json")
     assert (code, said.count("\n")) == (2, 1)
-    assert "--split goes with other --data" in said
+    assert "--split needs --data" in said
 
 
 @pytest.mark.parametrize("same", ["photos", "photos/", "./photos"])
@@ -102,17 +102,17 @@ FINETUNE = ["train", "finetune", "--init", "init.safetensors", "--out", "runs/ne
         ([*FINETUNE], "there is no folder my_images"),
         ([*FINETUNE, "--data", "photos", "--init", "nothing"], "bundled weights 'nothing'"),
         ([*FINETUNE, "--data", "photos", "--init", "photos"], "photos is not a run folder"),
-        ([*FINETUNE, "--data", "photos", "--init", "text.safetensors"], "not a readable safetensors file"),
+        ([*FINETUNE, "--data", "photos", "--init", "text.safetensors"], "not a readable weights file"),
         ([*FINETUNE, "--data", "photos", "--encoder", "big", "--filters", "8"], "have the filters 16,16,16"),
         ([*FINETUNE, "--data", "photos", "--split", "nothing.json"], "nothing.json is not a readable JSON file"),
-        ([*FINETUNE, "--data", "photos", "--split", "empty.json"], "test names 0 classes"),
-        ([*FINETUNE, "--data", "photos", "--split", "unknown.json"], "not in the folder, such as 'cat'"),
-        ([*FINETUNE, "--data", "strokes", "--split", "unknown.json"], "strokes comes with a split of its own"),
+        ([*FINETUNE, "--data", "photos", "--split", "empty.json"], "test must name at least two classes (found 0)"),
+        ([*FINETUNE, "--data", "photos", "--split", "unknown.json"], "not in the folder, for example 'cat'"),
+        ([*FINETUNE, "--data", "strokes", "--split", "unknown.json"], "strokes comes with its own split"),
         ([*FINETUNE, "--data", "single"], "has only one image: an episode needs two classes"),
         ([*FINETUNE, "--data", "photos", "--no-adapt"], "way is 20, but there are only 4 classes to train on"),
         ([*FINETUNE, "--data", "photos", "--no-adapt", "--way", "4", "--query", "9"], "an episode takes 14 of each"),
         ([*FINETUNE, "--data", "photos", "--image-size", "8"], "setting image_size"),
-        (["evaluate", "init.safetensors", "--data", "photos", "--split", "unknown.json"], "such as 'cat'"),
+        (["evaluate", "init.safetensors", "--data", "photos", "--split", "unknown.json"], "for example 'cat'"),
     ],
 )
 def test_a_mistake_is_one_line_and_code_2(place, gaussproto, arguments, sentence):

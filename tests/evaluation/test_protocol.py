@@ -9,7 +9,8 @@ from torch import nn
 from gaussproto.config import NetworkConfig
 from gaussproto.data.images import LabelledImages
 from gaussproto.errors import InputError
-from gaussproto.evaluation.protocol import _interval, batch_statistics, embed_all, evaluate, groups
+from gaussproto.evaluation.protocol import _interval, evaluate, groups_of_classes
+from gaussproto.model.embed import batch_statistics, embed_all
 from gaussproto.model.network import GaussianPrototypicalNetwork
 from tests.conftest import uneven
 
@@ -38,7 +39,7 @@ def test_against_one_episode_at_a_time(few, covariance):
             order = torch.rand(13, 20, generator=g).argsort(dim=1)
             drawn = few.gather(torch.arange(13), order)
             with torch.inference_mode():
-                d = net(drawn[:, :shot], drawn[:, shot:].flatten(0, 1))
+                d = net(net.embed(drawn.flatten(0, 1)).unflatten((13, 20)), shot)
             truth = torch.arange(13).repeat_interleave(20 - shot)
             right.append((d.argmin(1) == truth).float().mean().item())
         spread = torch.tensor(right).std().item() / math.sqrt(len(right))
@@ -91,11 +92,14 @@ def test_a_perfect_and_a_blind_network():
 @settings(deadline=None)
 def test_every_class_counts_once_a_round_also_if_the_last_group_is_filled_up(C, seed, data):
     way = data.draw(st.integers(2, C))
-    grouped, counted = (
-        torch.cat(parts) for parts in zip(*groups(C, way, torch.Generator().manual_seed(seed)), strict=True)
-    )
+    counts = torch.randint(2, 5, (C,), generator=torch.Generator().manual_seed(seed)).tolist()
+    images = named(C, counts)
+    parts = groups_of_classes(images, way, 1, torch.Generator().manual_seed(seed))
+    grouped, counted, index, there = (torch.cat(part) for part in zip(*parts, strict=True))
     assert grouped.shape[1] == way
-    assert sorted(grouped[counted].tolist()) == list(range(C))
+    assert sorted(index[counted].tolist()) == list(range(len(images)))  # every image once
+    assert torch.equal(there.sum(dim=2), images.counts[grouped])
+    assert torch.equal(images.labels[index], grouped[..., None].expand_as(index))
     assert all(len(set(group)) == way for group in grouped.tolist())
 
 
@@ -143,8 +147,8 @@ def test_a_network_comes_back_in_the_mode_it_was_in(few, norm, training):
     net = network().train(training)
     evaluate(net, few, ways=[5], shots=[1], rounds=1, norm=norm)
     assert net.training == training
-    assert not embed_all(net, few.images[:3])[0].is_inference()
-    net.embed(few.images[:3])[0].sum().backward()  # and can still be trained
+    assert not embed_all(net, few.images[:3]).x.is_inference()
+    net.embed(few.images[:3]).x.sum().backward()  # and can still be trained
 
 
 def test_several_checkpoints_give_mean_and_standard_deviation(few):
@@ -184,7 +188,7 @@ def test_batch_norm_mode_encodes_each_group_as_one_batch(few):
     with batch_statistics(net), torch.inference_mode():
         for _ in range(30):
             drawn = few.gather(torch.arange(13), torch.rand(13, 20, generator=g).argsort(dim=1))
-            d = net(drawn[:, :5], drawn[:, 5:].flatten(0, 1))
+            d = net(net.embed(drawn.flatten(0, 1)).unflatten((13, 20)), 5)
             right.append((d.argmin(1) == torch.arange(13).repeat_interleave(15)).float().mean().item())
     assert result.norm == "batch"
     assert result.scores[0].accuracy == pytest.approx(sum(right) / 30, abs=0.02)

@@ -6,19 +6,12 @@ import torch
 
 from gaussproto.config import NetworkConfig
 from gaussproto.errors import InputError
-from gaussproto.evaluation.protocol import embed_all
-from gaussproto.evaluation.robustness import each_precision
+from gaussproto.evaluation.confusions import confusions
+from gaussproto.evaluation.robustness import Precisions, damage_sizes, each_precision, measure_precisions
+from gaussproto.evaluation.views import principal_plane, view_episode
+from gaussproto.figures.histogram import mode
+from gaussproto.model.embed import embed_all
 from gaussproto.model.network import GaussianPrototypicalNetwork
-from gaussproto.report.histogram import mode
-from gaussproto.report.measure import (
-    Precisions,
-    confusions,
-    damage_sizes,
-    measure_precisions,
-    principal_plane,
-    thinned,
-    view_episode,
-)
 from tests.conftest import uneven
 
 
@@ -67,8 +60,9 @@ def test_a_plane_of_few_points(points):
 def test_the_episode_is_the_networks_own(characters, covariance, weighting):
     net = network(covariance, weighting)
     view = view_episode(net, characters, way=5, shot=3, query=2)
+    images = torch.from_numpy(np.concatenate([view.support, view.query], axis=1))
     with torch.no_grad():
-        d = net(torch.from_numpy(view.support), torch.from_numpy(view.query).flatten(0, 1))
+        d = net(net.embed(images.flatten(0, 1)).map(lambda t: t.unflatten(0, images.shape[:2])), shot=3)
     assert np.allclose(view.d.reshape(10, 5), d.numpy(), rtol=1e-3, atol=1e-4)
     assert np.allclose(view.probabilities.sum(axis=-1), 1)
     assert (view.probabilities.argmax(axis=-1) == view.d.argmin(axis=-1)).all()
@@ -119,11 +113,10 @@ def test_the_mode_is_where_a_sample_is_densest():
 
 
 def test_confusions_count_every_query_once(characters):
-    images = thinned(characters, 20)
+    images = characters.sample_of_classes(20)
     assert images.way == 20
     net = network()
-    x, s = embed_all(net, images.images)
-    found = confusions(net, images, x, s, pairs=1000)
+    found = confusions(net, images, embed_all(net, images.images), pairs=1000)
     wrong = sum(sum(pair.mistaken) for pair in found.pairs)
     assert found.accuracy == pytest.approx(1 - wrong / (20 * 15))
     totals = [sum(pair.mistaken) for pair in found.pairs]

@@ -1,10 +1,11 @@
 """The page is whole, true to the run's files, and says what is missing."""
 
-import dataclasses
 import os
 import re
 import shutil
 import signal
+import subprocess
+import sys
 from html.parser import HTMLParser
 
 import pytest
@@ -13,10 +14,10 @@ from PIL import Image
 from gaussproto.config import DataConfig
 from gaussproto.data.load import Split, load_data
 from gaussproto.errors import InputError
-from gaussproto.report.html import join, table, tag
+from gaussproto.figures.style import SERIES
 from gaussproto.report.page import report_page, write_report
 from gaussproto.report.source import RunSource, open_runs
-from gaussproto.training.run_folder import RunFolder
+from gaussproto.runs.folder import RunFolder
 from gaussproto.training.train import train
 from tests.conftest import add_scores, uneven
 from tests.report.conftest import evaluation, read, tiny
@@ -78,7 +79,7 @@ def page_of(characters, *runs) -> str:
     sources = open_runs([run.path for run in runs])
     for source in sources:
         source.loaded[DataConfig()] = characters
-    return str(report_page(sources))
+    return report_page(sources)
 
 
 @pytest.fixture(scope="module")
@@ -112,8 +113,8 @@ def test_every_score_is_that_of_metrics_json(page, copies):
     kept = {
         (f"{100 * score['accuracy']:.2f}", f"{100 * score['interval']:.2f}")
         for name in ("radius", "none", "full")
-        for found in read(copies[name].metrics)["evaluation"].values()
-        for score in found["scores"]
+        for scored in read(copies[name].metrics)["evaluations"]
+        for score in scored["scores"]
     }
     assert shown == kept
     assert "running statistics" in page
@@ -137,7 +138,7 @@ def test_the_last_checkpoint_is_not_compared_with_the_best(copies, characters, t
     for name, checkpoint in (("none", "last"), ("diagonal", "top")):
         shutil.copytree(copies[name].path, tmp_path / name)
         run = RunFolder(tmp_path / name)
-        run.write_metrics(evaluation={})
+        run.write_metrics(evaluations=())
         add_scores(run, evaluation(), checkpoint)
     runs = [RunFolder(tmp_path / name) for name in ("none", "diagonal")]
     chart = "5-way accuracy of each run", "20-way accuracy of each run"
@@ -161,7 +162,7 @@ def test_a_run_in_the_middle_of_training(copies, characters, tmp_path, monkeypat
     with run.log_file.open("a") as file:
         file.write('{"episode": 50, "lo')  # just being written
     source = RunSource(run, loaded={DataConfig(): characters})
-    page = str(report_page([source]))
+    page = report_page([source])
     assert "Not finished: 40 of 400 episodes" in page
     assert f"gaussproto evaluate {run.path}" in page
     assert not source.finished
@@ -179,13 +180,13 @@ def test_scores_from_before_the_training_went_on_are_not_shown(characters, tmp_p
 
     train(tiny("on", episodes=60), characters, run.path, on_log=lambda record: stop_at(record, 30))
     add_scores(run, evaluation(offset=0.1))
-    assert RunSource(run).scored
+    assert RunSource(run).evaluations
     train(tiny("on", episodes=60), characters, run.path, resume=True, on_log=lambda record: stop_at(record, 50))
-    assert run.read_metrics()["evaluation"]
-    assert not RunSource(run).scored
-    one = dataclasses.replace(evaluation(), scores=evaluation().scores[:1])
+    assert run.read_metrics().evaluations
+    assert not RunSource(run).evaluations
+    one = evaluation().model_copy(update={"scores": evaluation().scores[:1]})
     add_scores(run, one)  # nor are they mixed with those of other weights
-    assert RunSource(run).scored[0].scores == one.scores
+    assert RunSource(run).evaluations[0].scores == one.scores
 
 
 def test_the_rest_of_the_page_is_there_where_the_data_is_not(copies, tmp_path):
@@ -213,7 +214,9 @@ def test_a_folder_of_colour_images_is_evaluated_first(characters, tmp_path):
     page = (tmp_path / "new" / "page.html").read_text()
     Checked(page)
     assert "<b>" not in page
-    scores = next(iter(read(tmp_path / "run" / "metrics.json")["evaluation"].values()))["scores"]
+    assert "&lt;b&gt;" in page
+    assert "&amp;lt;" not in page  # text is escaped once
+    scores = read(tmp_path / "run" / "metrics.json")["evaluations"][0]["scores"]
     assert all(f"{100 * score['accuracy']:.2f} ± {100 * score['interval']:.2f}" in page for score in scores)
 
 
@@ -256,6 +259,46 @@ def test_runs_of_one_name_are_told_apart(copies, tmp_path):
     assert first.name != second.name
 
 
-def test_text_is_escaped_once():
-    assert join(["<", tag("b", '"&"', title='"')]) == '&lt;<b title="&quot;">&quot;&amp;&quot;</b>'
-    assert table("<", ["a"], [["<b>"]]).count("&lt;b&gt;") == 1
+def test_text_is_escaped_once(copies, characters, tmp_path):
+    shutil.copytree(copies["radius"].path, tmp_path / '<i> & "co"')
+    page = page_of(characters, RunFolder(tmp_path / '<i> & "co"'), copies["none"])
+    checked = Checked(page)
+    assert "<i>" not in page
+    assert "&amp;lt;" not in page
+    assert "&amp;amp;" not in page
+    assert '<i> & "co"' in checked.words
+    assert any('training loss of <i> & "co"' in drawing["aria-label"] for drawing in checked.drawings)
+
+
+def test_figures_and_the_page_share_their_colours(page):
+    style = page[page.index("<style>") : page.index("</style>")]
+    light, dark = style.split("prefers-color-scheme: dark")
+    for i, colour in enumerate(SERIES):
+        assert f"--s{i}: {colour};" in light
+        assert f"--s{i}: #" in dark
+    charts = re.findall(r'<figure class="chart">.*?</figure>', page, re.DOTALL)
+    assert "var(--s0)" in "".join(charts)
+    assert not any(colour in "".join(charts) for colour in SERIES)  # they follow the theme
+
+
+def test_paths_may_be_strings(copies, tmp_path, monkeypatch, characters):
+    monkeypatch.setattr("gaussproto.report.source.load_data", lambda *_: Split(characters, characters))
+    run = str(copies["none"].path)
+    for name, paths in (("list.html", [run]), ("one.html", run)):
+        write_report(paths, str(tmp_path / name))
+        assert ">none</h2>" in (tmp_path / name).read_text()
+
+
+def test_results_of_an_older_form_are_refused(copies, tmp_path):
+    for name in ("metrics.json", "log.jsonl"):
+        run = tmp_path / name / "run"
+        shutil.copytree(copies["none"].path, run)
+        (run / name).write_text('{"training": {"episodes": 40}}\n')
+        with pytest.raises(InputError, match=f"{name} is without a version.*measure the run again"):
+            write_report([copies["radius"].path, run], tmp_path / "page.html")
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_reading_a_run_does_not_import_matplotlib():
+    code = "import gaussproto.report.source, sys; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -13,11 +13,15 @@ from safetensors.torch import load_file, save_file
 from gaussproto.config import Stage
 from gaussproto.errors import InputError
 from gaussproto.evaluation.protocol import evaluate
-from gaussproto.model.covariance import Precision
+from gaussproto.evaluation.robustness import damage_study
+from gaussproto.model.precision import Precision
 from gaussproto.presets import preset
-from gaussproto.training.checkpoint import load_checkpoint, save_checkpoint
-from gaussproto.training.run_folder import RunFolder, load_network
-from gaussproto.training.train import DeadPrecisionWarning, TrainingDiverged, learning_rate, train
+from gaussproto.provenance import machine
+from gaussproto.runs.checkpoint import load_checkpoint, save_checkpoint
+from gaussproto.runs.folder import RunFolder, load_network
+from gaussproto.runs.metrics import CurvePoint
+from gaussproto.training.step import learning_rate
+from gaussproto.training.train import DeadPrecisionWarning, TrainingDiverged, train
 from tests.conftest import add_scores
 
 
@@ -48,7 +52,7 @@ def test_it_learns(characters, tmp_path):
 def test_run_folder(characters, tmp_path):
     config = tiny(checkpoint_every=5, keep=3)
     train(config, characters, tmp_path / "run")
-    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
+    assert sorted(path.name for path in (tmp_path / "run").glob("[!.]*")) == [
         "checkpoints",
         "config.json",
         "log.jsonl",
@@ -217,7 +221,7 @@ def test_two_processes_do_not_train_in_one_folder(characters, tmp_path):
     refused = []
 
     def another(record):
-        with pytest.raises(InputError, match="another process is at work in"):
+        with pytest.raises(InputError, match="another process is using"):
             train(config, characters, tmp_path / "run", resume=True)
         refused.append(record.episode)
 
@@ -279,11 +283,14 @@ def test_scores_from_before_the_end_are_not_those_of_the_run(characters, tmp_pat
     def look(record):
         if record.episode == 30:  # the weights of episode 20 are there
             add_scores(run, evaluate(load_network(run.path), characters, (5,), (1,)))
-            run.write_metrics(damage={}, curve=[{"episode": 20}])
+            run.write_metrics(damage=damage_study(load_network(run.path), characters, way=5, shot=1, rounds=1))
+            run.write_metrics(curve=(CurvePoint(episode=20, scores=()),))
 
     train(tiny(), characters, run.path, on_log=look)
-    assert run.read_metrics().keys() == {"training", "machine", "curve"}
-    assert run.read_metrics()["training"]["threads"] == [torch.get_num_threads()]
+    metrics = run.read_metrics()
+    assert (metrics.evaluations, metrics.damage, len(metrics.curve)) == ((), None, 1)
+    assert metrics.training.threads == (torch.get_num_threads(),)
+    assert metrics.machine == machine()
 
 
 def test_a_run_is_not_overwritten_nor_mixed(characters, tmp_path):
@@ -335,9 +342,9 @@ def test_a_live_precision_is_logged(characters, tmp_path):
     train(tiny(covariance="diagonal", precision_relu=False), characters, tmp_path / "run")
     last = json.loads((tmp_path / "run" / "log.jsonl").read_text().splitlines()[-1])
     assert last["precision_mean"] > 1
-    assert last["precision_spread"] > 0.01
+    assert last["precision_std"] > 0.01
     train(tiny(covariance="none"), characters, tmp_path / "vanilla")
-    assert '"precision_mean": null' in (tmp_path / "vanilla" / "log.jsonl").read_text()
+    assert '"precision_mean":null' in (tmp_path / "vanilla" / "log.jsonl").read_text()
 
 
 def test_schedules():
@@ -356,7 +363,7 @@ def test_weights_of_something_else_are_refused(tmp_path):
     with pytest.raises(InputError, match="there is no weights file"):
         load_network(tmp_path / "nothing.safetensors")
     (tmp_path / "text.safetensors").write_text("I am text")
-    with pytest.raises(InputError, match="not a readable safetensors file"):
+    with pytest.raises(InputError, match="is not a readable weights file"):
         load_network(tmp_path / "text.safetensors")
     save_file({"a": torch.zeros(1)}, tmp_path / "other.safetensors")
     with pytest.raises(InputError, match="written by something else"):
@@ -371,7 +378,7 @@ def test_weights_of_another_version_are_refused(weights):
         return weights.with_name("changed.safetensors")
 
     newer = json.dumps({"transform": "softplus", "colour": "green"})
-    for position, words in ((newer, "another version of gaussproto"), ("{", "nothing readable"), ("{}", "transform")):
+    for position, words in ((newer, "another version of gaussproto"), ("{", "broken header"), ("{}", "transform")):
         with pytest.raises(InputError, match=words):
             load_checkpoint(rewritten(position=position))
     with pytest.raises(InputError, match=r"changed\.safetensors was written by another version of gaussproto .*colour"):

@@ -1,94 +1,111 @@
-"""Classifiers on disk: saved with the identity of their weights, and loaded with no others."""
+"""The gallery file: a safetensors file with examples, classes and the identity of the weights; never pickle."""
 
-from __future__ import annotations
-
-from dataclasses import replace
+import json
+from collections.abc import Hashable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, ValidationError
+from safetensors.numpy import save_file
 
-from gaussproto.classifier.embedder import Engine, find_embedder
-from gaussproto.classifier.estimator import GaussianPrototypeClassifier
-from gaussproto.classifier.gallery_file import Gallery, Settings, read_gallery, write_gallery
+from gaussproto.classifier.encoders.card import Encoder
+from gaussproto.classifier.examples import Examples
+from gaussproto.data.labels import from_json, to_json
 from gaussproto.errors import InputError
+from gaussproto.files import digest_of_arrays, read_safetensors, write_then_rename
+from gaussproto.formulas.confidence import Calibration
+from gaussproto.formulas.embedded import Embedded
+from gaussproto.setting_types import DistanceName, Ink
+
+METADATA = "gaussproto-gallery"
+CHECKSUM = "sha256"
+VERSION = 1
+PARAMETERS = ("ink", "image_size", "distance", "temperature", "reject")  # of the classifier, as the user gave them
 
 
-def save(clf: GaussianPrototypeClassifier, path: Path) -> None:
-    """Write what a fitted classifier has learned; `clf.save(path)` does the same."""
-    classes = clf.classes_.tolist()
-    position = {label: c for c, label in enumerate(classes)}
+class Settings(BaseModel):
+    """How the embeddings in a gallery came about."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    version: int = VERSION
+    source: str | None  # where the weights were; None for a network that was only in memory
+    digest: str  # the weights' identity
+    ink: Literal["auto"] | Ink
+    ink_used: Ink  # for these weights
+    image_size: int | None
+    image_size_used: int
+    distance: DistanceName | None
+    temperature: float | None
+    reject: float | None = None
+    calibration: Calibration | None = None  # of the weights when it was saved
+    features: int | None = None  # numbers in an input vector; None for images
+    feature_names: list[str] | None = None
+
+
+def settings_of(clf: Any, encoder: Encoder) -> Settings:
     feature_names = getattr(clf, "feature_names_in_", None)
-    settings = Settings(
-        source=clf.embedder_.source,
-        digest=clf.embedder_.digest,
-        ink=clf.ink,
-        ink_used=clf.embedder_.ink,
-        image_size=clf.image_size,
-        image_size_used=clf.embedder_.image_size,
-        distance=clf.distance,
-        temperature=None if clf.temperature is None else float(clf.temperature),
-        reject=None if clf.reject is None else float(clf.reject),
-        calibration=clf.embedder_.calibration,
+    return Settings(
+        **{name: getattr(clf, name) for name in PARAMETERS},
+        source=encoder.source,
+        digest=encoder.digest,
+        ink_used=encoder.ink,
+        image_size_used=encoder.image_size,
+        calibration=encoder.calibration,
         features=getattr(clf, "n_features_in_", None),
         feature_names=None if feature_names is None else feature_names.tolist(),
     )
-    gallery = Gallery(
-        settings,
-        classes,
-        np.array([position[label] for label in clf.example_labels_.tolist()]),
-        clf.example_names_,
-        clf.example_embeddings_,
-        clf.example_precisions_,
-        clf.prototypes_,
-        clf.precisions_,
-    )
-    write_gallery(gallery, path)
 
 
-def load(path: Path | str, encoder: Any = None, engine: Engine | None = None) -> GaussianPrototypeClassifier:
-    """The classifier that `save` wrote, ready to predict and to learn more.
+def write_gallery(settings: Settings, examples: Examples, path: Path) -> None:
+    """Write one file; what was there is replaced whole or not at all."""
+    texts = {"classes": to_json(examples.classes), "names": json.dumps(examples.names)}
+    tensors = {
+        **{name: np.frombuffer(text.encode(), np.uint8) for name, text in texts.items()},  # a header has a largest size
+        "labels": examples.index.astype(np.int64),
+        "embeddings": examples.embedded.x,
+        "prototypes": examples.prototypes.x,
+        "example_precisions": examples.embedded.s,
+        "precisions": examples.prototypes.s,
+    }
+    arrays = {name: np.ascontiguousarray(array) for name, array in tensors.items() if array is not None}
+    header = settings.model_dump_json()
+    with write_then_rename(path) as temporary:
+        save_file(arrays, temporary, metadata={METADATA: header, CHECKSUM: digest_of_arrays(header, arrays)})
 
-    Args:
-        path: the gallery file.
-        encoder: where the weights are now, their ONNX file, or the network itself; if not given, where they were.
-        engine: what computes the network, as for the classifier; whatever made the gallery, any may open it.
-    """
-    gallery = read_gallery(Path(path))
-    settings = gallery.settings
-    if encoder is None and settings.source is None:
-        raise InputError(f"{path} was made with a network that was only in memory: give it as `encoder`")
-    asked = settings.source if encoder is None else encoder
+
+def read_gallery(path: Path) -> tuple[Settings, Embedded[np.ndarray], list[Hashable], list[str]]:
+    """The settings, and the embeddings, labels and files of the examples."""
+    if not path.exists():
+        raise InputError(f"there is no gallery {path}: make one with `gaussproto enroll` or `save`")
+    header, tensors, _ = read_safetensors(path, "gallery")
+    metadata = header.get(METADATA)
+    if metadata is None:
+        raise InputError(f"{path} is a safetensors file, but not a gallery: name one that `enroll` or `save` wrote")
     try:
-        embedder = find_embedder(asked, engine)
-    except InputError as error:
-        hint = "" if encoder is not None else f"; give the weights that {path} was made with as `encoder`"
-        raise InputError(f"{error}{hint}") from None
-    if embedder.digest != settings.digest:
-        name = asked if isinstance(asked, str | Path) else "the network that was given"
-        raise InputError(
-            f"{path} was made with other weights (digest {settings.digest[:12]}) than {name} (digest "
-            f"{embedder.digest[:12]}): give the same as `encoder`, or make the gallery again"
-        )
-    clf = GaussianPrototypeClassifier(
-        asked,
-        ink=settings.ink,
-        image_size=settings.image_size,
-        distance=settings.distance,
-        temperature=settings.temperature,
-        reject=settings.reject,
-        engine=engine,
-    )
-    labels = [gallery.classes[c] for c in gallery.labels.tolist()]
-    embedder = replace(
-        embedder,
-        ink=settings.ink_used,
-        image_size=settings.image_size_used,
-        calibration=embedder.calibration or settings.calibration,
-    )
-    clf.restore(embedder, gallery.embeddings, gallery.example_precisions, labels, gallery.names)
-    if settings.features is not None:
-        clf.n_features_in_ = settings.features
-    if settings.feature_names is not None:
-        clf.feature_names_in_ = np.array(settings.feature_names, dtype=object)
-    return clf
+        version = json.loads(metadata)["version"]
+        if version != VERSION:
+            reads = f"this gaussproto reads {VERSION}: install a newer one"
+            raise InputError(f"{path} is a gallery of version {version}, and {reads}")
+        if header.get(CHECKSUM) != digest_of_arrays(metadata, tensors):
+            raise InputError(f"{path} is corrupt: its checksum does not match; make it again")
+        settings = Settings.model_validate_json(metadata)
+        classes = from_json(tensors["classes"].tobytes())
+        names: list[str] = json.loads(tensors["names"].tobytes())
+        embedded = Embedded(tensors["embeddings"], tensors.get("example_precisions"))
+        index, C = tensors["labels"].tolist(), len(tensors["prototypes"])
+    except (KeyError, TypeError, ValidationError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise InputError(f"{path} is a gallery with a part missing or broken ({error}): make it again") from error
+    N = len(embedded)
+    for name, part, length in (
+        ("labels", index, N),
+        ("names", names, N),
+        ("classes", classes, C),
+        ("example_precisions", embedded.s, N),
+    ):
+        if part is not None and len(part) != length:
+            raise InputError(f"{path} is a broken gallery: {name} has {len(part)} entries, not {length}; make it again")
+    if set(index) != set(range(C)) or len(set(classes)) != C:
+        raise InputError(f"{path} is a broken gallery: its {C} classes are not those of its examples; make it again")
+    return settings, embedded, [classes[c] for c in index], names

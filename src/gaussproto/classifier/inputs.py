@@ -1,7 +1,5 @@
 """What people have -> uint8 pixels as the network takes them: arrays, PIL images, files, folders. Without torch."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,8 +8,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from gaussproto.classifier.labels import read_labels
-from gaussproto.data.picture import check_sides, class_files, fit, image_files, open_image, plain
+from gaussproto.data.labels import read_labels
+from gaussproto.data.picture import check_sides, class_files, image_files, open_image, resize, upright_8_bit
 from gaussproto.errors import InputError
 
 CHANNELS = (1, 3, 4)  # grey, colour, colour with transparency
@@ -22,58 +20,45 @@ def with_labels(X: Any, y: Any) -> tuple[Any, list[Hashable]]:
     if y is not None:
         return X, read_labels(y)
     if not isinstance(X, str | Path):
-        raise InputError(
-            "fit requires y to be passed, but the target y is None: give a label for each image, or name a folder of "
-            "CLASS/IMAGE files"
-        )
-    files = class_files(Path(X))
-    return [file for some in files.values() for file in some], [name for name, some in files.items() for _ in some]
+        hint = "give a label for each image, or name a folder of CLASS/IMAGE files"
+        raise InputError(f"fit requires y to be passed, but the target y is None: {hint}")
+    pairs = [(file, name) for name, files in class_files(Path(X)).items() for file in files]
+    return [file for file, _ in pairs], [name for _, name in pairs]
 
 
 def check_as_many(N: int, labels: Sequence[Hashable]) -> None:
-    """Say so if there are more or fewer labels than examples."""
+    """Raise InputError unless there is one label for each example."""
     if len(labels) != N:
         raise InputError(f"there are {N} images and {len(labels)} labels: give one label for each image")
 
 
 def list_images(X: Any) -> tuple[list[Any] | np.ndarray, list[str]]:
-    """The images one by one, and for each the file it is from, or nothing.
-
-    A path is a file or a folder of images; an array of numbers is kept as it is.
-    """
+    """The images of a file, a folder, a list or an array, and for each the file it is from, or nothing."""
     if isinstance(X, str | Path):
         path = Path(X)
         files = image_files(path) if path.is_dir() else [path]
         if not files:
             inner = sorted(folder.name for folder in path.iterdir() if folder.is_dir())
-            found = f", only folders such as {inner[0]!r}" if inner else ""
-            raise InputError(f"{path} has no image in it{found}: name a folder that holds image files")
+            folders = f", only folders such as {inner[0]!r}" if inner else ""
+            raise InputError(f"{path} has no image in it{folders}: name a folder that holds image files")
         return list(files), [str(file) for file in files]
     if isinstance(X, Image.Image | bytes):
         return [X], [""]
     X = _from_tensor(X)
-    if isinstance(X, np.ndarray) and X.dtype.kind not in "OUS":
-        if X.ndim not in (3, 4) or (X.ndim == 3 and X.shape[-1] in CHANNELS[1:]):
-            raise InputError(
-                f"an array of images is (N, H, W), (N, H, W, channels) or (N, channels, H, W) (found the shape "
-                f"{X.shape}): for one image give a list with it"
-            )
-        _check_some(X)
-        return X, [""] * len(X)
     if not isinstance(X, Iterable):
         raise InputError(f"images must be arrays, PIL images or paths (found {type(X).__name__})")
-    images = list(X)
-    _check_some(images)
+    images = X if isinstance(X, np.ndarray) and X.dtype.kind not in "OUS" else list(X)
+    if isinstance(images, np.ndarray) and images.ndim != 4 and (images.ndim != 3 or images.shape[-1] in CHANNELS[1:]):
+        raise InputError(
+            f"an array of images is (N, H, W), (N, H, W, channels) or (N, channels, H, W) (found the shape "
+            f"{images.shape}): for one image give a list with it"
+        )
+    if not len(images):
+        raise InputError("there is no image in what was given: give at least one")
     return images, [str(image) if isinstance(image, str | Path) else "" for image in images]
 
 
-def _check_some(images: Any) -> None:
-    if not len(images):
-        raise InputError("there is no image in what was given: give at least one")
-
-
 def _from_tensor(image: Any) -> Any:
-    """A tensor as an array, wherever it is; all else as it is."""
     return image.detach().cpu().numpy() if hasattr(image, "detach") else image
 
 
@@ -92,35 +77,29 @@ def read_images(images: list[Any] | np.ndarray, size: int, channels: int) -> np.
 
 
 def _read(i: int, image: Any, size: int, channels: int) -> np.ndarray:
-    """One image as `fit` gives it."""
     name = f"image {i}"
     if isinstance(image, str | Path):
-        path = Path(image)
-        if not path.is_file():
-            raise InputError(f"there is no image file {path}: name one that is there")
-        return fit(open_image(path, str(path)), size, channels)
-    if isinstance(image, bytes):
-        return fit(open_image(image, name), size, channels)
-    if isinstance(image, Image.Image):
-        check_sides(image.size, name)
-        return fit(plain(image, name), size, channels)
+        image, name = Path(image), str(image)
+        if not image.is_file():
+            raise InputError(f"there is no image file {image}: name one that is there")
+    if isinstance(image, Path | bytes):
+        return resize(open_image(image, name), size, channels)
     image = _from_tensor(image)
-    if not isinstance(image, np.ndarray):
+    if isinstance(image, np.ndarray):
+        image = Image.fromarray(_channels_last(_bytes(image, name), name))
+    if not isinstance(image, Image.Image):
         raise InputError(f"{name} is neither an array, a PIL image nor a path (found {type(image).__name__})")
-    return fit(plain(Image.fromarray(_channels_last(_bytes(image, name), name)), name), size, channels)
+    check_sides(image.size, name)
+    return resize(upright_8_bit(image, name), size, channels)
 
 
 def _channels_last(pixels: np.ndarray, name: str) -> np.ndarray:
-    """(H, W) or (H, W, channels)."""
     if pixels.ndim == 3 and pixels.shape[-1] not in CHANNELS and pixels.shape[0] in CHANNELS:
         pixels = pixels.transpose(1, 2, 0)
     if pixels.ndim == 3 and pixels.shape[-1] == 1:
         pixels = pixels[..., 0]
     if pixels.ndim not in (2, 3) or (pixels.ndim == 3 and pixels.shape[-1] not in CHANNELS):
-        raise InputError(
-            f"{name} has the shape {pixels.shape}: an image is (H, W), (H, W, channels) or (channels, H, W)"
-        )
-    check_sides((pixels.shape[1], pixels.shape[0]), name)
+        raise InputError(f"{name} has the shape {pixels.shape}, not (H, W), (H, W, channels) or (channels, H, W)")
     return np.ascontiguousarray(pixels)
 
 

@@ -1,6 +1,4 @@
-"""What the command line shows a person: progress, tables, one-line errors; all but tables and JSON on stderr."""
-
-from __future__ import annotations
+"""What the command line shows: progress, tables, one-line errors; all but tables and JSON on stderr."""
 
 import csv
 import json
@@ -8,7 +6,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from rich.console import Console
@@ -32,45 +30,34 @@ class Bars:
         self._printed: dict[str, float] = {}
 
     def __call__(self, what: str, done: int, total: int | None = None, note: str = "") -> None:
-        """Report that `done` of `total` of some work is done."""
-        now = time.monotonic()
-        started = self._started.setdefault(what, now)
-        ended = done == total
         if self._progress is not None:
             if what not in self._tasks:
                 self._tasks[what] = self._progress.add_task(what, total=total, note="")
-            self._progress.update(self._tasks[what], completed=done, total=total, note=note)
-        elif (ended and now - started > PLAIN_EVERY) or now - self._printed.get(what, started) >= PLAIN_EVERY:
+            return self._progress.update(self._tasks[what], completed=done, total=total, note=note)
+        now = time.monotonic()
+        started = self._started.setdefault(what, now)
+        since = started if done == total else self._printed.get(what, started)
+        if now - since >= PLAIN_EVERY:
             self._printed[what] = now
             err.print(f"{what}: {done:,}" + (f" of {total:,}" if total else "") + (f"  {note}" if note else ""))
+        return None
 
 
 @contextmanager
 def progress_bars() -> Iterator[Bars]:
     """Within, `bars(what, done, total, note)` shows progress."""
-    if not err.is_terminal:
-        yield Bars(None)
-        return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=28),
-        MofNCompleteColumn(),
-        TextColumn("[cyan]{task.fields[note]}"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=err) as progress:
+    name, note = TextColumn("{task.description}"), TextColumn("[cyan]{task.fields[note]}")
+    columns = name, BarColumn(bar_width=28), MofNCompleteColumn(), note, TimeRemainingColumn()
+    with Progress(*columns, console=err) if err.is_terminal else nullcontext() as progress:
         yield Bars(progress)
 
 
 def print_json(content: Any) -> None:
-    """One JSON object on stdout, for machines."""
     print(json.dumps(content))
 
 
 def print_csv(columns: list[str], rows: list[list[Any]]) -> None:
-    """Lines of comma-separated values on stdout, the names of the columns first."""
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerows([columns, *rows])
+    csv.writer(sys.stdout, lineterminator="\n").writerows([columns, *rows])
 
 
 def print_table(title: str, columns: list[str], rows: Sequence[Sequence[str | Text]], right: int = 0) -> None:
@@ -87,20 +74,13 @@ def print_table(title: str, columns: list[str], rows: Sequence[Sequence[str | Te
 
 
 def say(message: str) -> None:
-    """A line for a person, on stderr."""
     err.print(message, markup=False, soft_wrap=True)
 
 
 def show_warnings() -> None:
-    """Warnings as one line each."""
-
-    def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        say(f"warning: {message}")
-
-    warnings.showwarning = show
+    warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
 
 
 def fail(message: str) -> int:
-    """One line on stderr; the exit code of a user's mistake."""
     print(f"gaussproto: {' '.join(message.split())}", file=sys.stderr)
     return 2

@@ -1,31 +1,37 @@
-"""The commands `train`, `evaluate` and `report`: a run from its preset to its page."""
+"""The commands `train`, `evaluate`, `calibrate`, `report` and `export`: a run from its preset to its page."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
+from typer import Argument, Exit, Option
 
 from gaussproto.cli import console
-from gaussproto.cli.options import DataRoot, Json, complete_data, parse_numbers, train_signature
-from gaussproto.config import DRAWN, LARGEST_SEED, DataConfig, Norm, RunConfig
+from gaussproto.cli.options import DataRoot, Json, Target, complete, parse_numbers, with_settings
+from gaussproto.config import DRAWN, LARGEST_SEED, DataConfig, RunConfig
 from gaussproto.errors import InputError
+from gaussproto.files import read_json
 from gaussproto.presets import PRESETS, preset
+from gaussproto.setting_types import Norm
 
 if TYPE_CHECKING:
-    from gaussproto.evaluation.protocol import Evaluation
-    from gaussproto.training.train import LogRecord
+    from gaussproto.runs.metrics import CalibrationResult, LogRecord
 
 
 def train(
-    name: str,
-    out: Path | None,
-    resume: bool,
-    data_root: Path | None,
-    device: str,
-    json: bool,
+    name: Annotated[
+        str,
+        Argument(metavar="PRESET", help="A preset, a config.json or a run folder.", autocompletion=complete(PRESETS)),
+    ],
+    out: Annotated[Path | None, Option(help="The run folder. Default: runs/PRESET.")] = None,
+    resume: Annotated[bool, Option("--resume", help="Continue a run that was stopped.")] = False,
+    data_root: DataRoot = None,
+    device: Annotated[str, Option(help="cpu, or cuda where there is a GPU.")] = "cpu",
+    json: Json = False,
     **settings: Any,
 ) -> None:
     """Train a network: a preset, a config.json or a run folder, with any setting changed."""
@@ -43,85 +49,76 @@ def train(
         show = partial(show_training, bars, "training", total, [])
         result = training.train(config, split.train, out, resume=resume, device=device, on_log=show, say=console.say)
     if result.stopped_by:
-        console.say(
-            f"stopped at episode {result.episodes:,} of {total:,}; "
-            f"continue with: gaussproto train {result.folder} --resume"
-        )
-        raise typer.Exit(128 + result.stopped_by)
+        resume_command = f"gaussproto train {result.folder} --resume"
+        console.say(f"stopped at episode {result.episodes:,} of {total:,}; continue with: {resume_command}")
+        raise Exit(128 + result.stopped_by)
     if json:
-        from gaussproto.files import read_json
-
         return console.print_json({"run": str(result.folder)} | read_json(result.folder / "metrics.json"))
     console.say(f"trained {result.episodes:,} episodes in {result.seconds:.0f} s: {result.folder}")
     return console.say(f"next: gaussproto evaluate {result.folder}")
 
 
-train.__signature__ = train_signature()  # type: ignore[attr-defined]
+train.__signature__ = with_settings(train)  # type: ignore[attr-defined]
 
 
 def evaluate(
-    target: Annotated[
-        str, typer.Argument(metavar="RUN_OR_WEIGHTS", help="A run folder, a .safetensors file, or bundled weights.")
-    ],
-    ways: Annotated[str | None, typer.Option(help="Classes to a group; 5,20 if there are so many.")] = None,
-    shots: Annotated[str | None, typer.Option(help="Supports of each class, such as 1,5 or 1-19 (all).")] = None,
-    norm: Annotated[Norm, typer.Option(help="Batch norm statistics: of training, or of each group.")] = "running",
+    target: Target,
+    ways: Annotated[str | None, Option(help="Classes in a group. Default: 5,20 if there are enough classes.")] = None,
+    shots: Annotated[str | None, Option(help="Supports of each class, e.g. 1,5 or 1-19. Default: 1-19.")] = None,
+    norm: Annotated[
+        Norm,
+        Option(help="Batch norm statistics: of training (running, inductive) or of each group (batch, transductive)."),
+    ] = "running",
     checkpoints: Annotated[
         Literal["last", "top"],
-        typer.Option(help="The last, or the mean of those with the highest training accuracy, as in the paper."),
+        Option(help="Score the last checkpoint, or the mean of those best in training, as the paper does."),
     ] = "last",
     rounds: Annotated[
-        int | None, typer.Option(help="How often the classes are grouped anew; 10, or 1 with batch statistics.")
+        int | None, Option(help="How often the classes are grouped at random. Default: 10, or 1 with batch statistics.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the groupings.", min=0, max=LARGEST_SEED)] = 0,
+    seed: Annotated[int, Option(help="Seed of the groups.", min=0, max=LARGEST_SEED)] = 0,
     data: Annotated[
-        str | None, typer.Option(help="Other data than the run's own.", autocompletion=complete_data)
+        str | None, Option(help="Score on other data than the run's.", autocompletion=complete(DRAWN))
     ] = None,
-    split: Annotated[
-        Path | None, typer.Option(help="With --data DIR: a JSON file that names its test classes.")
-    ] = None,
+    split: Annotated[Path | None, Option(help="With --data DIR: a JSON file that names its test classes.")] = None,
     data_root: DataRoot = None,
     json: Json = False,
 ) -> None:
     """Score a network on classes it has not seen, by the paper's protocol."""
     from gaussproto.data.load import load_data
-    from gaussproto.evaluation.protocol import evaluate as score
-    from gaussproto.evaluation.protocol import usual_shots, usual_ways
-    from gaussproto.training.checkpoint import load_checkpoint
-    from gaussproto.training.run_folder import RunFolder, find_weights
+    from gaussproto.evaluation import protocol
+    from gaussproto.runs.checkpoint import load_checkpoint
+    from gaussproto.runs.folder import RunFolder, find_weights, run_evaluation
 
-    asked_ways, asked_shots = ways and parse_numbers(ways, "ways"), shots and parse_numbers(shots, "shots")
+    given_ways, given_shots = ways and parse_numbers(ways, "ways"), shots and parse_numbers(shots, "shots")
     run = RunFolder(Path(target))
     loaded = [load_checkpoint(path) for path in find_weights(target, checkpoints)]
+    networks = [checkpoint.network() for checkpoint in loaded]
     config = _data_for(loaded[0].config, data, split)
     with console.progress_bars() as bars:
         images = load_data(config, data_root, bars).test
-        result = score(
-            [checkpoint.network() for checkpoint in loaded],
-            images,
-            asked_ways or usual_ways(images),
-            asked_shots or usual_shots(images),
-            rounds=rounds,
-            norm=norm,
-            seed=seed,
-            progress=bars,
-        )
+        groups = given_ways or protocol.usual_ways(images), given_shots or protocol.usual_shots(images)
+        result = protocol.evaluate(networks, images, *groups, rounds=rounds, norm=norm, seed=seed, progress=bars)
     if run.config.exists():
         run.write_evaluation(config.data, checkpoints, loaded, result, split)
     if json:
-        episodes = [checkpoint.position.episode for checkpoint in loaded]
-        head = {"target": target, "data": config.data, "checkpoint": checkpoints, "episodes": episodes}
-        return console.print_json(head | result.as_dict())
-    return _print_scores(target, config.data, result)
+        evaluation = run_evaluation(target, config.data, checkpoints, loaded, result, split)
+        return console.print_json(evaluation.model_dump(mode="json"))
+    rows = [[f"{shot}-shot", *(result.score(way, shot).text() for way in result.ways)] for shot in result.shots]
+    classes = f"{result.classes:,} classes unseen in training"
+    title = f"{target} on {config.data}: accuracy in %, {norm} statistics, {classes}"
+    console.print_table(title, ["", *(f"{way}-way" for way in result.ways)], rows, right=1)
+    std = "; std is the standard deviation over the checkpoints" if result.checkpoints > 1 else ""
+    return console.say(f"± is the 95 % interval over characters{std}; {result.rounds} rounds of random groups")
 
 
 def _data_for(config: RunConfig, data: str | None, split: Path | None) -> DataConfig:
     """The data that a run was trained on, or other data that is made to look the same to it."""
     if data is None or _place(data) == _place(config.data.data):
         if split:
-            raise InputError("a run is tested on the classes that were kept from it: --split goes with other --data")
+            raise InputError("--split needs --data: a run is tested on the test classes of its own data")
         return config.data
-    other = {"data": data, "split": split and str(split), "holdout": 0} | config.data.look()
+    other = {"data": data, "split": split and str(split), "holdout": 0} | config.data.appearance()
     return config.override(**other).data
 
 
@@ -130,32 +127,71 @@ def _place(data: str) -> str | Path:
 
 
 def show_training(bars: console.Bars, what: str, total: int, records: list[LogRecord], record: LogRecord) -> None:
-    """The progress of a training: its last loss and accuracy, and episodes a second."""
     records.append(record)
-    first = records[0]
-    rate = (record.episode - first.episode) / max(1e-9, record.seconds - first.seconds)
+    rate = (record.episode - records[0].episode) / max(1e-9, record.seconds - records[0].seconds)
     note = f"loss {record.loss:.3f}  accuracy {record.accuracy:.3f}" + (f"  {rate:.1f}/s" if rate else "")
     bars(what, record.episode, total, note)
 
 
-def _print_scores(target: str, data: str, result: Evaluation) -> None:
-    ways = list(dict.fromkeys(score.way for score in result.scores))
-    shots = list(dict.fromkeys(score.shot for score in result.scores))
-    rows = [[f"{shot}-shot", *(result.score(way, shot).words() for way in ways)] for shot in shots]
-    title = (
-        f"{target} on {data}: accuracy in %, {result.norm} statistics, {result.classes:,} classes unseen in training"
+def calibrate(
+    target: Target,
+    rate: Annotated[float, Option(help="Share of known images that may be rejected, in the report.")] = 0.05,
+    seed: Annotated[int, Option(help="Seed of the episodes.", min=0, max=LARGEST_SEED)] = 0,
+    data_root: DataRoot = None,
+    json: Json = False,
+) -> None:
+    """Fit the temperature of a network's probabilities and the thresholds beyond which an image is unknown.
+
+    Both are written into the weights file; bundled weights are not changed. The report is measured on test classes.
+    """
+    from gaussproto.evaluation.calibrate import calibrate_weights
+    from gaussproto.formulas.confidence import check_rate
+    from gaussproto.pretrained import is_bundled
+    from gaussproto.runs.folder import RunFolder
+    from gaussproto.runs.metrics import CalibrationResult
+    from gaussproto.runs.weights import weights_file, write_calibration
+
+    check_rate(rate, "--rate")
+    path = weights_file(target)
+    run = RunFolder(Path(target))
+    with console.progress_bars() as bars, run.locked() if run.config.exists() else nullcontext():
+        calibration, scores = calibrate_weights(path, data_root, rate, seed, bars)
+        if not is_bundled(path):
+            write_calibration(path, calibration)
+        result = CalibrationResult(target=target, seed=seed, calibration=calibration, measured=tuple(scores))
+        if run.config.exists():
+            run.write_metrics(calibration=result)
+    if json:
+        return console.print_json(result.model_dump(mode="json"))
+    _print_calibration(result, rate)
+    return console.say("bundled weights are not changed" if is_bundled(path) else f"written to {path}")
+
+
+def _print_calibration(result: CalibrationResult, rate: float) -> None:
+    fit = result.calibration
+    rows = [
+        [f"{one.way}-way {one.shot}-shot"]
+        + [f"{100 * share:.2f}" for share in (one.accuracy, one.ece_before, one.ece_after, one.auroc)]
+        + [f"{100 * share:.1f}" for share in (one.known_rejected, one.unknown_rejected)]
+        for one in result.measured
+    ]
+    columns = ["%", "accuracy", "error at T = 1", "calibrated", "AUROC", "known rejected", "unknown rejected"]
+    seen = f"{fit.classes:,} classes " + ("held out of training" if fit.held_out else "that it was trained on")
+    title = f"{result.target}: temperature {fit.temperature:.3f} x distance scale, from {seen}"
+    if not rows:
+        return console.say(f"{title}; there are too few test classes to measure what that is worth")
+    console.print_table(title, columns, rows, right=1)
+    return console.say(
+        "on test classes: the expected calibration error (15 bins); the share of pairs in which an unknown image is "
+        "farther from the nearest class than a known one; the share of images rejected when "
+        f"{100 * rate:g} % of the known ones may be"
     )
-    console.print_table(title, ["", *(f"{way}-way" for way in ways)], rows, right=1)
-    spread = ", then the standard deviation over the checkpoints" if result.checkpoints > 1 else ""
-    console.say(f"± is the 95 % interval over characters{spread}; random groups, {result.rounds} times")
 
 
 def report(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="One or several run folders.")],
-    out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
-    evaluate: Annotated[
-        bool, typer.Option(help="Score finished runs that were not evaluated yet, as `gaussproto evaluate` does.")
-    ] = True,
+    runs: Annotated[list[Path], Argument(metavar="RUN...", help="One or several run folders.")],
+    out: Annotated[Path, Option(help="The HTML file to write.")] = Path("report.html"),
+    evaluate: Annotated[bool, Option(help="Score finished runs that have no scores yet.")] = True,
     data_root: DataRoot = None,
 ) -> None:
     """Write one self-contained HTML page about runs: scores, curves, mistakes, precisions, a map."""
@@ -164,3 +200,23 @@ def report(
     with console.progress_bars() as bars:
         write_report(runs, out, evaluate=evaluate, data_root=data_root, progress=bars)
     console.say(f"report: {out}")
+
+
+def export(
+    weights: Annotated[str, Argument(metavar="WEIGHTS", help="Bundled weights, a weights file, or a run folder.")],
+    out: Annotated[Path, Argument(metavar="FILE.onnx", help="The file to write.")],
+    json: Json = False,
+) -> None:
+    """Write the encoder to an ONNX file: images in, embeddings and precisions out, for programs without torch."""
+    from gaussproto.classifier.encoders.export import export_onnx
+
+    made = export_onnx(weights, out)
+    if json:
+        return console.print_json(asdict(made) | {"path": str(out)})
+    rows = [
+        [what, name, ", ".join(map(str, shape))]
+        for what, some in (("in", made.inputs), ("out", made.outputs))
+        for name, shape in some.items()
+    ]
+    console.print_table("", ["", "name", "shape"], rows)
+    return console.say(f"{out}: {made.bytes / 1e6:.1f} MB; equal to torch within {made.difference:.0e}")

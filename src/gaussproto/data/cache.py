@@ -1,6 +1,4 @@
-"""Images that are made once and then read from the user's cache folder."""
-
-from __future__ import annotations
+"""Images that are prepared once and then read from the user's cache folder."""
 
 import json
 import os
@@ -18,25 +16,24 @@ from gaussproto.files import write_then_rename
 
 
 def cache_folder() -> Path:
-    """`GAUSSPROTO_CACHE`, or the place where this system keeps caches."""
+    """The folder that `GAUSSPROTO_CACHE` names, or the system's usual place for caches."""
     return Path(os.environ.get("GAUSSPROTO_CACHE") or platformdirs.user_cache_dir("gaussproto"))
 
 
 def cached_images(name: str, make: Callable[[], LabelledImages]) -> LabelledImages:
-    """The images of that name from the cache folder; made and stored first if they are not there or not readable."""
+    """Read images from the cache folder. If they are missing or unreadable, make them and store them for next time."""
     path = cache_folder() / f"{name}.safetensors"
     try:
-        with safe_open(path, framework="pt") as file:
-            names = json.loads(file.metadata()["names"])
-            return LabelledImages(
-                file.get_tensor("images"), file.get_tensor("counts"), tuple(names["classes"]), tuple(names["alphabets"])
-            )
+        with safe_open(path, framework="pt") as file:  # maps the pixels into memory instead of copying them
+            names = {part: tuple(names) for part, names in json.loads(file.metadata()["names"]).items()}
+            return LabelledImages(file.get_tensor("images"), file.get_tensor("counts"), **names)
     except (OSError, SafetensorError):
-        made = make()
-    names = {"classes": made.classes, "alphabets": made.alphabets}
+        images = make()
+    tensors = {"images": images.images, "counts": images.counts}
+    metadata = {"names": json.dumps({"classes": images.classes, "alphabets": images.alphabets})}
     try:
         with write_then_rename(path) as temporary:
-            save_file({"images": made.images, "counts": made.counts}, temporary, metadata={"names": json.dumps(names)})
+            save_file(tensors, temporary, metadata)
     except InputError as error:
-        warnings.warn(f"the images will have to be made anew next time: {error}", stacklevel=2)
-    return made
+        warnings.warn(f"the images could not be cached and will be prepared again next time: {error}", stacklevel=2)
+    return images

@@ -1,6 +1,4 @@
-"""The paper's damage: an image is down-sampled to n x n pixels and brought back to its size."""
-
-from __future__ import annotations
+"""The paper's damage: an image is down-sampled to n x n pixels and enlarged to its size again."""
 
 from collections.abc import Sequence
 
@@ -10,7 +8,7 @@ from torch import Tensor
 
 
 def down_sample(images: Tensor, size: int) -> Tensor:
-    """Float images (N, channels, H, W), each reduced to size x size (anti-aliased) and enlarged to H x W again."""
+    """Reduce float images (N, channels, H, W) to size x size, anti-aliased, and enlarge them to H x W again."""
     small = F.interpolate(images, size=(size, size), mode="bilinear", antialias=True, align_corners=False)
     return F.interpolate(small, size=images.shape[-2:], mode="bilinear", align_corners=False)
 
@@ -22,11 +20,11 @@ def damage(
 
     Args:
         images: (N, channels, H, W), float.
-        sizes: pairs of a size and the fraction of images brought down to it; an image is damaged at most once.
-        generator: where the choice comes from.
+        sizes: pairs of a size and the fraction of the images that are reduced to it. No image is damaged twice.
+        generator: source of the random choice.
 
     Returns:
-        The images, in a new tensor if any was damaged, and for each the size that it was brought down to, 0 if none.
+        The images, copied if `sizes` is not empty, and (N,) the size that each was reduced to, 0 for an undamaged one.
 
     >>> _, size = damage(torch.rand(1000, 1, 28, 28), [(7, 0.3), (5, 0.2)], torch.Generator().manual_seed(0))
     >>> {n: round((size == n).float().mean().item(), 1) for n in (0, 5, 7)}

@@ -1,17 +1,15 @@
-"""Augmentation: each image a little turned, stretched, sheared and shifted, as another hand would have drawn it."""
-
-from __future__ import annotations
+"""Augmentation: turn, stretch, shear and shift each image a little, as if another hand had drawn it."""
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# The spread (standard deviation) at strength 1.
+# Standard deviations at strength 1.
 TURN, STRETCH, SHEAR, SHIFT = 0.12, 0.1, 0.1, 0.06  # radians, log of the factor, tangent, share of half the side
 
 
 def distort(images: Tensor, strength: float, generator: torch.Generator | None = None) -> Tensor:
-    """Float images (N, channels, H, W) under random affine maps; what comes in from outside repeats the edge.
+    """Apply a random affine map to each of the float images (N, channels, H, W). Pixels from outside repeat the edge.
 
     >>> images = torch.rand(3, 1, 28, 28)
     >>> torch.equal(distort(images, 0.0), images)

@@ -1,87 +1,75 @@
-"""Fetch a file over HTTP: resumed where it stopped, retried, checked, and renamed only when it is whole."""
+"""Download a file with pooch: retry, resume where the connection broke, and rename only after the checksum matches."""
 
-from __future__ import annotations
-
-import hashlib
 import http.client
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable
+import logging
 from pathlib import Path
+from typing import Any
 
 from gaussproto.errors import InputError
+from gaussproto.progress import Progress, silent
 
-CHUNK = 1 << 16  # bytes: some hundred updates of a progress bar for the largest file
+CHUNK = 1 << 13  # bytes; a broken connection loses at most one chunk
 
 
-def download(
-    url: str,
-    path: Path,
-    md5: str,
-    progress: Callable[[int, int | None], None] = lambda done, total: None,  # bytes so far, bytes in all if known
-    retries: int = 5,
-    wait: float = 1.0,
-) -> Path:
-    """Fetch `url` to `path`, unless it is there already with the right checksum.
+def download(url: str, path: Path, md5: str, progress: Progress = silent, retries: int = 4) -> Path:
+    """Download `url` to `path`, unless the file exists and has this checksum.
 
-    What has arrived stays in `path`.part, so that the next try, or the next call, asks only for the rest.
+    An incomplete download stays in `path`.part, so the next attempt, or the next call, asks only for the rest.
     """
-    if path.exists() and file_md5(path) == md5:
-        return path
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(
-            f"cannot write to {path.parent} ({error.strerror}): set GAUSSPROTO_CACHE to a folder"
-        ) from error
+    import pooch  # slow to import, and seldom needed
+
     part = path.with_name(path.name + ".part")
-    problem: Exception | str = "no try was made"
-    for attempt in range(retries):
-        if attempt:
-            time.sleep(wait * 2 ** (attempt - 1))
-        try:
-            _fetch_rest(url, part, progress)
-        except urllib.error.HTTPError as error:
-            problem = f"the server answered {error.code} {error.reason}"
-            if error.code == 416:  # our part is longer than the file: it is not ours
+
+    def fetch(url: str, output_file: str, _: Any) -> None:
+        _fetch_rest(url, part, progress)
+        part.replace(output_file)  # pooch compares the checksum, then renames the file or removes it
+
+    registry, urls = {path.name: f"md5:{md5}"}, {path.name: url}
+    files = pooch.create(path.parent, base_url="", registry=registry, urls=urls, retry_if_failed=retries)
+    logger = pooch.get_logger()
+    level = logger.level
+    logger.setLevel(logging.WARNING)  # it would print a line for each attempt between our progress bars
+    try:
+        return Path(files.fetch(path.name, downloader=fetch))
+    except (FileExistsError, NotADirectoryError, PermissionError) as error:
+        hint = "set GAUSSPROTO_CACHE to a folder that you can write to"
+        raise InputError(f"cannot write to {path.parent} ({_reason(error)}): {hint}") from error
+    except (OSError, ValueError) as error:
+        reason = _reason(error) if isinstance(error, OSError) else f"what arrived does not have the checksum {md5}"
+        raise InputError(
+            f"could not download {url} ({reason}): try again later (an incomplete download is resumed), or put "
+            f"{path.name} into a folder and name that folder with --data-root"
+        ) from error
+    finally:
+        logger.setLevel(level)
+
+
+def _fetch_rest(url: str, part: Path, progress: Progress) -> None:
+    import requests
+
+    done = part.stat().st_size if part.exists() else 0
+    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={done}-"} if done else {})
+    with requests.get(url, headers=headers, stream=True, timeout=30) as answer:
+        if not answer.ok:
+            if answer.status_code == 416:  # the part is longer than the file, so it is part of another
                 part.unlink(missing_ok=True)
-            elif error.code < 500 and error.code not in (408, 429):  # a timeout, and too many at once, pass
-                break
-            continue
-        except (OSError, http.client.HTTPException) as error:
-            problem = error
-            continue
-        found = file_md5(part)
-        if found == md5:
-            part.replace(path)
-            return path
-        problem = f"its checksum is {found}, not {md5}"
-        part.unlink()
-    raise InputError(
-        f"could not download {url} ({problem}): try again later (what has arrived is kept), or put "
-        f"{path.name} into a folder of your own and name that folder with --data-root"
-    )
-
-
-def file_md5(path: Path) -> str:
-    """The MD5 checksum of a file, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "md5").hexdigest()
-
-
-def _fetch_rest(url: str, part: Path, progress: Callable[[int, int | None], None]) -> None:
-    start = part.stat().st_size if part.exists() else 0
-    request = urllib.request.Request(url, headers={"Range": f"bytes={start}-"} if start else {})
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        resumed = answer.status == 206
-        start = start if resumed else 0
+            temporary = answer.status_code >= 500 or answer.status_code in (408, 416, 429)
+            kind = requests.HTTPError if temporary else OSError  # pooch tries again after the first kind only
+            raise kind(f"the server answered {answer.status_code} {answer.reason}")
+        if answer.status_code != 206:  # it sends the whole file, not the rest
+            done = 0
         length = answer.headers.get("Content-Length")
-        total = start + int(length) if length else None
-        with part.open("ab" if resumed else "wb") as file:
-            while chunk := answer.read(CHUNK):
+        total = done + int(length) if length else None
+        with part.open("ab" if done else "wb") as file:
+            for chunk in answer.iter_content(CHUNK):
                 file.write(chunk)
-                start += len(chunk)
-                progress(start, total)
-    if total is not None and start < total:
-        raise OSError(f"the connection closed after {start:,} of {total:,} bytes")
+                done += len(chunk)
+                progress(f"downloading {part.stem}", done, total)
+
+
+def _reason(error: BaseException) -> str:
+    while cause := error.__cause__ or error.__context__:  # requests and pooch wrap the error that says most
+        error = cause
+    if isinstance(error, http.client.IncompleteRead):
+        return f"the connection closed {error.expected:,} bytes before the end"
+    return getattr(error, "strerror", None) or str(error)

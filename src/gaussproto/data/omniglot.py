@@ -1,13 +1,10 @@
-"""Omniglot (Lake, Salakhutdinov, Tenenbaum 2015): found or downloaded, verified by content, decoded once."""
-
-from __future__ import annotations
+"""Omniglot (Lake, Salakhutdinov, Tenenbaum 2015): find or download it, verify its content and decode it once."""
 
 import hashlib
 import os
 import zipfile
 import zlib
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -17,27 +14,27 @@ from PIL import Image
 
 from gaussproto.data.cache import cache_folder, cached_images
 from gaussproto.data.download import download
-from gaussproto.data.images import LabelledImages, Progress, silent
-from gaussproto.data.picture import fit, open_image
+from gaussproto.data.images import LabelledImages
+from gaussproto.data.picture import open_image, resize
 from gaussproto.errors import InputError
+from gaussproto.progress import Progress, silent
 
 URL = "https://raw.githubusercontent.com/brendenlake/omniglot/master/python"
-DRAWINGS = 20  # of each character, by as many people
+DRAWINGS = 20  # of each character, each by another person
 SIDE = 105  # pixels of a published image
 
 
 @dataclass(frozen=True)
 class Part:
-    """One of the two parts as the authors published them; their alphabets are disjoint."""
+    """One of the two parts as the authors published them; no alphabet is in both."""
 
     name: str
     alphabets: str  # NAME:CHARACTERS of each
     md5: str  # of the published zip
-    digest: str  # SHA-256 of the names and pixels, however they are packed
+    digest: str  # SHA-256 of the names and pixels, independent of how they are packed
 
     @property
     def characters(self) -> list[str]:
-        """`ALPHABET/characterNN`, in order."""
         pairs = [entry.split(":") for entry in self.alphabets.split()]
         return [f"{name}/character{i:02d}" for name, count in pairs for i in range(1, int(count) + 1)]
 
@@ -69,117 +66,77 @@ PARTS: dict[str, Part] = {"train": BACKGROUND, "test": EVALUATION}
 
 
 def omniglot(
-    split: Literal["train", "test"],
-    size: int = 28,
-    data_root: Path | None = None,
-    progress: Progress = silent,
+    split: Literal["train", "test"], size: int = 28, data_root: Path | None = None, progress: Progress = silent
 ) -> LabelledImages:
     """The characters of the 30 background alphabets (train) or of the 20 evaluation alphabets (test), ink bright.
 
-    Args:
-        split: 964 or 659 characters, 20 drawings of each.
-        size: side in pixels.
-        data_root: a folder that holds the zips or the extracted folders; else `GAUSSPROTO_DATA`, else the user's
-            cache, else they are downloaded.
-        progress: called with what is being done, how much of it is done and how much there is.
+    `data_root` is a folder that holds the zips or the extracted folders. By default it is `GAUSSPROTO_DATA`, then the
+    user's cache; if neither has them, they are downloaded.
     """
     part = PARTS[split]
-
-    def decode() -> LabelledImages:
-        return decode_verified(part, find_or_fetch(part, data_root, progress), size, progress)
-
-    return cached_images(f"omniglot-{part.name}-{size}-{part.digest[:8]}", decode)
+    name = f"omniglot-{part.name}-{size}-{part.digest[:8]}"
+    return cached_images(name, lambda: decode_verified(part, find_or_fetch(part, data_root, progress), size, progress))
 
 
 def named_root(data_root: Path | None = None) -> Path | None:
-    """The folder that the user named, by argument or by `GAUSSPROTO_DATA`."""
-    environment = os.environ.get("GAUSSPROTO_DATA")
-    return data_root or (Path(environment) if environment else None)
+    name = os.environ.get("GAUSSPROTO_DATA")
+    return data_root or (Path(name) if name else None)
 
 
 def find(part: Part, data_root: Path | None = None) -> Path | None:
-    """Where the zip or the extracted folder of a part is, if it is anywhere."""
     root = named_root(data_root)
     if root and not root.is_dir():
-        raise InputError(f"the data root {root} is not a folder: name the one that holds {part.name}.zip")
-    candidates = [
-        folder / name
-        for folder in ([root, root / "omniglot"] if root else []) + [cache_folder() / "omniglot"]
-        for name in (f"{part.name}.zip", part.name)
-    ]
+        raise InputError(f"the data root {root} is not a folder: name the folder that holds {part.name}.zip")
+    folders = [*([root, root / "omniglot"] if root else []), cache_folder() / "omniglot"]
+    candidates = (folder / name for folder in folders for name in (f"{part.name}.zip", part.name))
     return next((path for path in candidates if path.exists()), None)
 
 
 def find_or_fetch(part: Part, data_root: Path | None = None, progress: Progress = silent, url: str = URL) -> Path:
-    """Where a part is; downloaded to the user's cache if it is nowhere and no other place was named."""
-    found = find(part, data_root)
-    if found:
-        return found
-    root = named_root(data_root)
-    if root:
+    """Find a part, or download it to the user's cache unless the user named another folder."""
+    if path := find(part, data_root):
+        return path
+    if root := named_root(data_root):
         raise InputError(
             f"{root} holds neither {part.name}.zip nor a folder {part.name}: name another folder with --data-root or "
-            "GAUSSPROTO_DATA, or none to download Omniglot"
+            "GAUSSPROTO_DATA, or leave both out to download Omniglot"
         )
-    what = f"downloading {part.name}.zip"
-    path = cache_folder() / "omniglot" / f"{part.name}.zip"
-    return download(f"{url}/{part.name}.zip", path, part.md5, partial(progress, what))
+    file = f"{part.name}.zip"
+    return download(f"{url}/{file}", cache_folder() / "omniglot" / file, part.md5, progress)
 
 
 def decode_verified(part: Part, source: Path, size: int, progress: Progress = silent) -> LabelledImages:
-    """Decode a zip or folder, ink bright; refuse what is not Omniglot."""
+    """Decode a zip or folder, with bright ink. Raise InputError if its content is not Omniglot's."""
     files = published_files(part, source)
-    what = f"decoding {part.name}"
-
     digest = hashlib.sha256()
     pixels = np.empty((len(files), size, size), dtype=np.uint8)
-    for i, (name, content) in enumerate(files.items()):  # for images this small, threads cost more than they bring
+    for i, (name, content) in enumerate(files.items()):  # for images this small, threads cost more than they save
         image = open_image(content, f"{source}: {name}")
         if image.size != (SIDE, SIDE):
-            raise InputError(f"{source}: {name} is {image.width} x {image.height} pixels, not {SIDE} x {SIDE}")
+            sides = f"{image.width} x {image.height} pixels, not {SIDE} x {SIDE}"
+            raise InputError(f"{source}: {name} is {sides}: extract or download it again")
         digest.update(name.encode() + image.convert("1", dither=Image.Dither.NONE).tobytes())
-        pixels[i] = 255 - fit(image, size)
+        pixels[i] = 255 - resize(image, size)
         if i % 500 == 499 or i + 1 == len(files):
-            progress(what, i + 1, len(files))
+            progress(f"decoding {part.name}", i + 1, len(files))
     if digest.hexdigest() != part.digest:
         raise InputError(
-            f"the images in {source} are not those of Omniglot (digest {digest.hexdigest()[:12]}, expected "
-            f"{part.digest[:12]}): remove it and download it again"
+            f"the images in {source} are not those of Omniglot (their digest is {digest.hexdigest()[:12]}, not "
+            f"{part.digest[:12]}): remove them and download them again"
         )
-    return LabelledImages(
-        torch.from_numpy(pixels)[:, None],
-        torch.full((len(part.characters),), DRAWINGS),
-        tuple(part.characters),
-        tuple(character.split("/")[0] for character in part.characters),
-    )
+    characters = tuple(part.characters)
+    counts, alphabets = torch.full((len(characters),), DRAWINGS), tuple(name.split("/")[0] for name in characters)
+    return LabelledImages(torch.from_numpy(pixels)[:, None], counts, characters, alphabets)
 
 
 def published_files(part: Part, source: Path) -> dict[str, bytes]:
-    """The PNG files of a part by their names, character by character."""
+    """The PNG files of a part by name, character by character. Raise InputError if some are missing or others there."""
     files = _read_all(part, source)
-    return {name: files[name] for name in _checked_names(part, source, list(files))}
-
-
-def _read_all(part: Part, source: Path) -> dict[str, bytes]:
-    """Every PNG file of a part, 10 MB at most, by its name from the part's folder on."""
-    if source.is_dir():
-        return {
-            f"{part.name}/{path.relative_to(source).as_posix()}": path.read_bytes() for path in source.rglob("*.png")
-        }
-    try:
-        with zipfile.ZipFile(source) as archive:
-            return {name: archive.read(name) for name in archive.namelist() if name.endswith(".png")}
-    except (zipfile.BadZipFile, zlib.error, OSError, EOFError) as error:
-        raise InputError(f"{source} is not a whole zip file ({error}): remove it and download it again") from error
-
-
-def _checked_names(part: Part, source: Path, found: list[str]) -> list[str]:
-    """The names in order, after a look that each character has its twenty drawings and nothing else is there."""
     drawings: dict[str, list[str]] = {f"{part.name}/{character}": [] for character in part.characters}
-    for name in sorted(found):
+    for name in sorted(files):
         character, _, _ = name.rpartition("/")
         if character not in drawings:
-            raise InputError(f"{source}: {name} is not a file of Omniglot's {part.name}: remove or rename it")
+            raise InputError(f"{source}: {name} does not belong to Omniglot's {part.name}: remove it")
         drawings[character].append(name)
     for character, names in drawings.items():
         if [name[-7:] for name in names] != [f"_{i:02d}.png" for i in range(1, DRAWINGS + 1)]:
@@ -187,4 +144,16 @@ def _checked_names(part: Part, source: Path, found: list[str]) -> list[str]:
                 f"{source}: {character} has {len(names)} drawings, not the {DRAWINGS} files *_01.png to *_20.png: "
                 "extract or download it again"
             )
-    return [name for names in drawings.values() for name in names]
+    return {name: files[name] for names in drawings.values() for name in names}
+
+
+def _read_all(part: Part, source: Path) -> dict[str, bytes]:
+    """Every PNG file, at most 10 MB in all, by its path from the part's folder on."""
+    if source.is_dir():
+        paths = source.rglob("*.png")
+        return {f"{part.name}/{path.relative_to(source).as_posix()}": path.read_bytes() for path in paths}
+    try:
+        with zipfile.ZipFile(source) as archive:
+            return {name: archive.read(name) for name in archive.namelist() if name.endswith(".png")}
+    except (zipfile.BadZipFile, zlib.error, OSError, EOFError) as error:
+        raise InputError(f"{source} is not a complete zip file ({error}): remove it and download it again") from error

@@ -1,6 +1,4 @@
-"""Image files: found, decoded, brought to the size and channels that a network takes. Without torch."""
-
-from __future__ import annotations
+"""Find, decode and resize image files and make their ink bright. Imports no torch."""
 
 from io import BytesIO
 from pathlib import Path
@@ -9,52 +7,45 @@ import numpy as np
 from PIL import ExifTags, Image, UnidentifiedImageError
 
 from gaussproto.errors import InputError
+from gaussproto.setting_types import Ink
 
 ENDINGS = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".pgm", ".ppm", ".pbm"}
 LARGEST_SIDE = 20_000  # pixels
-TURNS = {  # what undoes each orientation of the EXIF standard
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
-}
+TURNS = (  # what undoes the EXIF orientations from 2 on
+    "FLIP_LEFT_RIGHT", "ROTATE_180", "FLIP_TOP_BOTTOM", "TRANSPOSE", "ROTATE_270", "TRANSVERSE", "ROTATE_90",
+)  # fmt: skip
 
 
 def class_files(root: Path) -> dict[str, list[Path]]:
-    """The image files of each class of `root/CLASS/IMAGE`, in the order of their names."""
-    if not root.is_dir():
-        raise InputError(f"there is no folder {root}: name one of CLASS/IMAGE files")
-    files = {
-        path.name: image_files(path)
-        for path in sorted(root.iterdir())
-        if path.is_dir() and not path.name.startswith(".")
-    }
-    if not files:
-        raise InputError(
-            f"{root} has no class in it: give each class a folder of its own, as in {root}/CLASS/IMAGE.png"
-        )
+    """The image files of each class of `root/CLASS/IMAGE`, sorted by name."""
+    files = {path.name: image_files(path) for path in class_folders(root)}
     for name, images in files.items():
         if not images:
             endings = ", ".join(sorted(ENDINGS))
-            raise InputError(f"class {name!r} of {root} has no image ({endings}): add some or remove the folder")
+            raise InputError(f"the class {name!r} of {root} has no images ({endings}): add some or remove its folder")
     return files
 
 
+def class_folders(root: Path) -> list[Path]:
+    if not root.is_dir():
+        raise InputError(f"there is no folder {root}: name a folder that holds CLASS/IMAGE files")
+    folders = sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
+    if not folders:
+        raise InputError(f"{root} has no class folders: put the images of each class into {root}/CLASS")
+    return folders
+
+
 def image_files(folder: Path) -> list[Path]:
-    """The files of a folder that are named as images, in the order of their names."""
     return sorted(file for file in folder.iterdir() if file.suffix.lower() in ENDINGS and not file.name.startswith("."))
 
 
 def open_image(source: bytes | Path, name: str) -> Image.Image:
-    """Decode an image file, upright, transparency on white; a file that is no image is named in the error."""
+    """Decode an image file: upright, 8 bits to a pixel, transparency on white. Errors call it `name`."""
     try:
         with Image.open(BytesIO(source) if isinstance(source, bytes) else source) as file:
-            check_sides(file.size, name)  # before anything of that size is in memory
+            check_sides(file.size, name)  # before its pixels take memory
             file.load()
-            return plain(file, name)
+            return upright_8_bit(file, name)
     except InputError:
         raise
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
@@ -62,16 +53,15 @@ def open_image(source: bytes | Path, name: str) -> Image.Image:
 
 
 def check_sides(size: tuple[int, int], name: str) -> None:
-    """Say so if an image has no pixels, or more to a side than any image of one thing needs."""
     if min(size) < 1 or max(size) > LARGEST_SIDE:
-        raise InputError(
-            f"{name} is {size[0]} x {size[1]} pixels: give an image with from 1 to {LARGEST_SIDE:,} a side"
-        )
+        raise InputError(f"{name} is {size[0]} x {size[1]} pixels: give an image with sides of 1 to {LARGEST_SIDE:,}")
 
 
-def plain(image: Image.Image, name: str) -> Image.Image:
-    """An image upright as its camera says, of 8 bits to a pixel, transparency on white; errors call it by its name."""
-    image = _upright(image)
+def upright_8_bit(image: Image.Image, name: str) -> Image.Image:
+    """Turn an image upright, reduce it to 8 bits to a pixel and put it on white. Errors call it `name`."""
+    orientation = image.getexif().get(ExifTags.Base.Orientation, 1)  # the one tag that cameras get right
+    if orientation in range(2, 9):
+        image = image.transpose(Image.Transpose[TURNS[int(orientation) - 2]])
     if image.mode[0] in "IF":
         return Image.fromarray(_eight_bits(np.asarray(image), name))
     if image.has_transparency_data:
@@ -81,30 +71,39 @@ def plain(image: Image.Image, name: str) -> Image.Image:
 
 
 def _eight_bits(pixels: np.ndarray, name: str) -> np.ndarray:
-    """Pixels of 16 bits; what has more is too rarely between known limits to be guessed."""
+    """Reduce 16 bits to 8. Pixels with more bits seldom have a known black and white, so they are refused."""
     low, high = pixels.min(), pixels.max()
     if pixels.dtype.kind == "f" or low < 0 or high > 65535:
         raise InputError(
-            f"{name} has pixels from {low:g} to {high:g}, which does not say what is black and what is white: "
+            f"{name} has pixels from {low:g} to {high:g}, so it is unclear which values are black and white: "
             "save it with 8 or 16 bits"
         )
     return (pixels if pixels.dtype.itemsize > 2 and high < 256 else pixels >> 8).astype(np.uint8)
 
 
-def _upright(image: Image.Image) -> Image.Image:
-    """Turned as its camera says. Cameras write other things wrong, so nothing else of what they say is read."""
-    turn = TURNS.get(image.getexif().get(ExifTags.Base.Orientation, 1))
-    return image if turn is None else image.transpose(turn)
+def resize(image: Image.Image, size: int, channels: int = 1) -> np.ndarray:
+    """Resize an image to uint8 pixels, anti-aliased: (size, size) if grey, (3, size, size) in colour.
 
-
-def fit(image: Image.Image, size: int, channels: int = 1) -> np.ndarray:
-    """An image as uint8, (size, size) if grey or (3, size, size), anti-aliased.
-
-    Thin strokes survive because every pixel of the image counts towards the pixels it falls on; plain bilinear sampling
-    would skip some of them.
+    Every pixel of the image contributes, so thin strokes survive; plain bilinear sampling would skip some of them.
     """
     image = image.convert("L" if channels == 1 else "RGB")
     if image.size != (size, size):
         image = image.resize((size, size), Image.Resampling.BILINEAR)
     pixels = np.asarray(image)
     return pixels if channels == 1 else pixels.transpose(2, 0, 1)
+
+
+def with_bright_ink(images: np.ndarray, ink: Ink) -> np.ndarray:
+    """Images (N, channels, H, W) with bright ink on a dark ground, inverted where `ink` requires it."""
+    if ink == "bright":
+        return images
+    if ink == "dark":
+        return 255 - images
+    return np.where(has_dark_ink(images)[:, None, None, None], 255 - images, images)
+
+
+def has_dark_ink(images: np.ndarray) -> np.ndarray:
+    """(N,) whether the ground, the median of an image's border, is brighter than the mean of the image."""
+    grey = images.mean(axis=1)  # (N, H, W), float64
+    border = np.concatenate([grey[:, 0], grey[:, -1], grey[:, 1:-1, 0], grey[:, 1:-1, -1]], axis=1)
+    return np.asarray(np.median(border, axis=1) > grey.mean(axis=(1, 2)) + 1e-9)  # a blank image has no dark ink

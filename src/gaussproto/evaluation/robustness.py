@@ -1,41 +1,23 @@
 """Bad examples: does the precision notice a damaged image, and what does one in the support cost?"""
 
-from __future__ import annotations
-
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import torch
+from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
-from gaussproto.data.damage import down_sample
-from gaussproto.data.images import LabelledImages, Progress, as_float, silent
-from gaussproto.evaluation.protocol import ROUNDS, check_asked, embed_all, groups, hits
-from gaussproto.model.network import GaussianPrototypicalNetwork
-from gaussproto.training.episode import sample_drawings
+from gaussproto.data.damage import damage, down_sample
+from gaussproto.data.images import LabelledImages
+from gaussproto.evaluation.protocol import ROUNDS, check_groups, groups_of_classes, nearest_is_own
+from gaussproto.formulas.covariance import is_dead
+from gaussproto.formulas.embedded import Embedded
+from gaussproto.model.embed import embed_all
+from gaussproto.model.network import GaussianPrototypicalNetwork, as_float
+from gaussproto.progress import Progress, silent
+from gaussproto.runs.metrics import DamageStudy
 
 CHUNK = 4096  # images damaged at once
-
-
-@dataclass(frozen=True)
-class DamageStudy:
-    """What damage does to the precision of images and to the accuracy of prototypes made of them."""
-
-    size: int  # pixels to a side that a damaged image was brought down to
-    way: int
-    shot: int
-    rounds: int
-    seed: int
-    accuracy: tuple[float, ...]  # with 0, 1, ... of the supports of every class damaged; queries are clean
-    precision_clean: float | None  # the mean; None for a vanilla network
-    precision_damaged: float | None
-    spread: float | None  # standard deviation of the precision over clean images
-    clean_is_higher: float | None  # share of pairs in which the clean image has the higher precision
-
-    def as_dict(self) -> dict[str, Any]:
-        """For a JSON file."""
-        return asdict(self)
 
 
 @torch.inference_mode()
@@ -50,59 +32,101 @@ def damage_study(
     seed: int = 0,
     progress: Progress = silent,
 ) -> DamageStudy:
-    """Score a network with some of its supports down-sampled to `size` pixels, each image judged alone."""
-    check_asked(images, [way], [shot], rounds)
+    """Score a network with some of its supports down-sampled to `size` pixels, under running statistics."""
+    check_groups(images, [way], [shot], rounds)
     parts = [down_sample(as_float(part), size).mul(255).round().byte() for part in images.images.split(CHUNK)]
-    damaged = torch.cat(parts)
-    x, s = embed_all(network, images.images, progress)
-    x_bad, s_bad = embed_all(network, damaged, lambda what, done, total: progress(f"{what} damaged", done, total))
+    clean = embed_all(network, images.images, progress)
+    damaged = embed_all(network, torch.cat(parts), lambda what, *done: progress(f"{what} damaged", *done))
     generator = torch.Generator().manual_seed(seed)
     M = int(images.counts.min())
     right, asked = torch.zeros(shot + 1), 0
-    for _ in range(rounds):
-        index = images.starts[:, None] + sample_drawings(images.counts, M, generator)  # (C, M)
-        for group, counted in groups(images.way, way, generator):
-            asked += int(counted.sum()) * (M - shot)
-            for bad in range(shot + 1):
-                x_group = _with_bad(x, x_bad, index[group], bad)  # (G, way, M, D)
-                s_group = None if s is None or s_bad is None else _with_bad(s, s_bad, index[group], bad)
-                hit = hits(network, x_group, s_group, [shot])[:, :, shot:, 0].cpu()  # (G, way, M - shot)
-                right[bad] += (hit & counted[..., None]).sum()
+    for _, counted, index, _ in groups_of_classes(images, way, rounds, generator, drawings=M):
+        asked += int(counted[..., shot:].sum())
+        for bad in range(shot + 1):
+            both = [damaged[index[..., :bad]], clean[index[..., bad:]]]
+            mixed = Embedded.join(both, lambda parts: torch.cat(parts, dim=2))  # (G, way, M, D)
+            hit = nearest_is_own(network, mixed, [shot])[:, :, shot:, 0].cpu()  # (G, way, M - shot)
+            right[bad] += (hit & counted[..., shot:]).sum()
+    precisions: dict[str, float] = {}
+    if clean.s is not None:
+        good, bad_ones = each_precision(clean.s), each_precision(damaged.s)
+        precisions = {"precision_clean": float(good.mean()), "precision_std": float(good.std())}
+        precisions |= {"precision_damaged": float(bad_ones.mean()), "clean_is_higher": share_higher(good, bad_ones)}
     accuracy = tuple((right / asked).tolist())
-    if s is None or s_bad is None:
-        return DamageStudy(size, way, shot, rounds, seed, accuracy, None, None, None, None)
-    clean, bad_ones = each_precision(s.cpu()), each_precision(s_bad.cpu())
-    return DamageStudy(
-        size,
-        way,
-        shot,
-        rounds,
-        seed,
-        accuracy,
-        float(clean.mean()),
-        float(bad_ones.mean()),
-        float(clean.std()),
-        share_higher(clean, bad_ones),
-    )
+    return DamageStudy(size=size, way=way, shot=shot, rounds=rounds, seed=seed, accuracy=accuracy, **precisions)
 
 
-def each_precision(s: Tensor) -> np.ndarray:
+def each_precision(s: Tensor | None) -> np.ndarray:
     """(N,): one number an image, the mean over its dimensions."""
+    assert s is not None, "a vanilla network has no precision"
     each = s.diagonal(dim1=-2, dim2=-1) if s.dim() == 3 else s
-    return np.asarray(each.double().mean(dim=-1).numpy())
+    return np.asarray(each.double().mean(dim=-1).cpu().numpy())
 
 
 def share_higher(some: np.ndarray, others: np.ndarray) -> float:
-    """How often one of `some` is above one of `others`; ties count half. Also known as the AUROC.
+    """How often one of `some` is above one of `others`, the AUROC; ties count half.
 
     >>> share_higher(np.array([1.0, 2.0, 3.0]), np.array([2.0]))
     0.5
     """
-    order = np.sort(some)
-    below = np.searchsorted(order, others, side="left")
-    not_above = np.searchsorted(order, others, side="right")
-    return float(1 - (below + not_above).mean() / (2 * len(order)))
+    truth = np.repeat([1, 0], [len(some), len(others)])
+    return float(roc_auc_score(truth, np.concatenate([some, others])))
 
 
-def _with_bad(good: Tensor, bad: Tensor, index: Tensor, count: int) -> Tensor:
-    return torch.cat([bad[index[..., :count]], good[index[..., count:]]], dim=index.dim() - 1)
+@dataclass(frozen=True)
+class Precisions:
+    """The precision of images as they are, of the same with a part of them damaged, and of that part alone."""
+
+    clean: np.ndarray  # (N,)
+    partly: np.ndarray  # (N,)
+    damaged: np.ndarray  # (M,)
+    sizes: tuple[int, ...]  # pixels to a side that damaged images were down-sampled to
+
+    @property
+    def dead(self) -> bool:
+        return is_dead(float(self.clean.mean()), float(self.clean.std()))
+
+    @property
+    def clean_is_higher(self) -> float:
+        return share_higher(self.clean, self.damaged)
+
+    def sentence(self) -> str:
+        clean, damaged = self.clean.mean(), self.damaged.mean()
+        if self.dead:
+            return f"The precision is dead: every image has {clean:.3g}, and the network is a vanilla one."
+        way = "lowers" if damaged < clean else "raises"
+        return (
+            f"Damage {way} the precision: its mean is {clean:.3g} on clean and {damaged:.3g} on damaged images, and a "
+            f"clean image has the higher one in {100 * self.clean_is_higher:.1f} % of pairs."
+        )
+
+
+def damage_sizes(side: int) -> tuple[int, ...]:
+    """The sizes that a report damages to: 16, 12 and 8 pixels of 28, and in proportion."""
+    return tuple(max(1, round(side * share / 7)) for share in (4, 3, 2))
+
+
+def measure_precisions(
+    network: GaussianPrototypicalNetwork,
+    images: Tensor,
+    seed: int = 0,
+    progress: Progress = silent,
+    clean: np.ndarray | None = None,
+) -> Precisions | None:
+    """The precisions of uint8 images (N, channels, H, W) with 15 % of them damaged; None for a vanilla network.
+
+    `clean` are the precisions of the images as they are, (N,), if they are known already.
+    """
+    if network.config.covariance == "none":
+        return None
+    sizes = damage_sizes(images.shape[-1])
+    generator = torch.Generator().manual_seed(seed)
+    mixed, hit = damage(as_float(images), [(size, 0.15 / len(sizes)) for size in sizes], generator)
+    if not bool((hit > 0).any()):  # a handful of images and bad luck
+        mixed, hit = damage(as_float(images), [(sizes[-1], 1.0)])
+    if clean is None:
+        clean = each_precision(embed_all(network, images, progress).s)
+    embedded = embed_all(network, mixed[hit > 0], lambda what, *done: progress(f"{what} damaged images", *done))
+    partly = clean.copy()
+    partly[hit.numpy() > 0] = damaged = each_precision(embedded.s)
+    return Precisions(clean, partly, damaged, sizes)

@@ -1,7 +1,5 @@
 """Image -> one vector [x, s_raw] of D + R numbers, R being what the covariance needs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import cast
@@ -10,9 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from gaussproto.model import pixels
+from gaussproto.model.cpu import pixels
 
-FILTERS = {"small": (64, 64, 64), "big": (128, 256, 512)}  # of the blocks before the last
+ENOUGH_IMAGES = 32  # for `cpu.pixels`: with fewer, transforming the filters costs more than it saves
 
 
 class Block(nn.Module):
@@ -33,7 +31,6 @@ class Block(nn.Module):
         return self.activate(F.max_pool2d(self.norm(self.conv(x)), 2), channels=1)
 
     def activate(self, y: Tensor, channels: int) -> Tensor:
-        """The ReLU; `channels` is their axis."""
         if self.linear == 0:
             return F.relu(y)
         rectified, linear = y.split([y.shape[channels] - self.linear, self.linear], dim=channels)
@@ -54,14 +51,16 @@ class Encoder(nn.Module):
         self.blocks = nn.Sequential(*blocks, Block(widths[-1], outputs, linear))
 
     def forward(self, images: Tensor) -> Tensor:
-        """(N, channels, H, W) -> (N, outputs)."""
+        """(N, channels, H, W), from 0 to 1 -> (N, outputs); the mean of each image is taken off first."""
+        images = images - images.mean(dim=(1, 2, 3), keepdim=True)
         blocks = cast("Iterable[Block]", self.blocks)
-        y: Tensor = pixels.encode(blocks, images) if pixels.pays(images) else self.blocks(images)
+        by_pixels = images.device.type == "cpu" and len(images) >= ENOUGH_IMAGES and not torch.compiler.is_compiling()
+        y: Tensor = pixels.encode(blocks, images) if by_pixels else self.blocks(images)
         return y.flatten(1) if y.shape[-2:] == (1, 1) else y.mean(dim=(-2, -1))
 
 
 class Head(nn.Module):
-    """Any network that gives vectors of `features` numbers, and a linear layer to the D + R outputs.
+    """Any network that maps images to vectors of `features` numbers, and a linear layer to the D + R outputs.
 
     The embedding is linear; the precision passes a ReLU if `precision_relu`.
     """
@@ -73,7 +72,6 @@ class Head(nn.Module):
         self.D, self.precision_relu = D, precision_relu
 
     def forward(self, images: Tensor) -> Tensor:
-        """Whatever the backbone takes -> (N, D + R)."""
         y: Tensor = self.head(self.backbone(images))
         if self.precision_relu:
             y = torch.cat([y[:, : self.D], F.relu(y[:, self.D :])], dim=1)

@@ -5,27 +5,30 @@
 C classes, K supports, Q queries of each, D embedding size, E precision size (1 or D), N images.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 
-from gaussproto.config import NetworkConfig, Transform
-from gaussproto.data.images import as_float
-from gaussproto.model.covariance import Precision, make_transform, raw_size
-from gaussproto.model.distance import distances
-from gaussproto.model.encoder import FILTERS, Encoder, Head
-from gaussproto.model.prototype import class_prototypes
+from gaussproto.config import NetworkConfig
+from gaussproto.errors import InputError
+from gaussproto.formulas.covariance import find_covariance, find_transform
+from gaussproto.formulas.distance import find_distance
+from gaussproto.formulas.embedded import Embedded
+from gaussproto.formulas.named import find_callable, import_path
+from gaussproto.formulas.prototype import class_prototypes
+from gaussproto.model.encoder import Encoder, Head
+from gaussproto.model.precision import LearnedTransform, Precision
+from gaussproto.setting_types import FILTERS
 
 
 class GaussianPrototypicalNetwork(nn.Module):
-    """An image is a Gaussian in the embedding space; so is a class; a query belongs to the class that is nearest.
+    """An image is a Gaussian in the embedding space; so is a class; a query belongs to the nearest class.
 
     Reference: Fort, "Gaussian Prototypical Networks for Few-Shot Learning on Omniglot", 2017.
 
     Args:
         config: sizes, covariance, distance, and where the precision acts.
-        backbone: any network that gives vectors, in place of the paper's encoder; a linear head makes x and s_raw.
+        backbone: any network that maps images from 0 to 1 to vectors, in place of the paper's encoder; it normalises
+            the images as it needs them. A linear head makes x and s_raw of its vectors.
         features: the size of the backbone's vectors.
 
     >>> network = GaussianPrototypicalNetwork(NetworkConfig(embedding_dim=64, covariance="radius"))
@@ -36,46 +39,66 @@ class GaussianPrototypicalNetwork(nn.Module):
 
     def __init__(self, config: NetworkConfig, backbone: nn.Module | None = None, features: int | None = None) -> None:
         super().__init__()
+        if backbone is not None:
+            if features is None:
+                raise ValueError("tell with `features` how many numbers the backbone gives for an image")
+            config = config.model_copy(update={"encoder": import_path(type(backbone)), "features": features})
         self.config = config
         D = config.embedding_dim
-        R = raw_size(config.covariance, D)
-        if backbone is None:
+        R = find_covariance(config.covariance).raw_size(D)
+        if config.features is None:
             filters = config.filters or FILTERS[config.encoder]
             linear = 0 if config.precision_relu else R
             self.encoder: nn.Module = Encoder(filters, D + R, config.channels, linear)
         else:
-            if features is None:
-                raise ValueError("say with `features` how many numbers the backbone gives for an image")
-            self.encoder = Head(backbone, features, D, R, config.precision_relu)
-        self.precision = Precision(config.covariance, D, config.transform)
+            backbone = _make_backbone(config.encoder) if backbone is None else backbone
+            self.encoder = Head(backbone, config.features, D, R, config.precision_relu)
+        self.precision = Precision(find_covariance(config.covariance), D, find_transform(config.transform))
+        self.distance = find_distance(config.distance)
         self.sizes = [D, R]
 
-    def embed(self, images: Tensor) -> tuple[Tensor, Tensor | None]:
+    def embed(self, images: Tensor) -> Embedded[Tensor]:
         """Images, uint8 or from 0 to 1, (N, channels, H, W) -> embeddings x (N, D), precisions s (N, E) or None."""
-        images = as_float(images)
-        images = images - images.mean(dim=(1, 2, 3), keepdim=True)
-        x, s_raw = self.encoder(images).split(self.sizes, dim=1)
-        return x, self.precision(s_raw)
+        x, s_raw = self.encoder(as_float(images)).split(self.sizes, dim=1)
+        return Embedded(x, self.precision(s_raw))
 
-    def prototypes(self, x: Tensor, s: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    def prototypes(self, support: Embedded[Tensor]) -> tuple[Tensor, Tensor | None]:
         """Supports (C, K, D), (C, K, E) -> prototypes p (C, D) and the metric around each, s_class (C, E) or None."""
-        p, s_class = class_prototypes(x, s)
+        p, s_class = class_prototypes(*support)
         return p, (s_class if self.config.in_distance else None)
 
     def distances(self, x: Tensor, p: Tensor, s_class: Tensor | None) -> Tensor:
-        """Queries (N, D) -> d (N, C)."""
-        return distances(x, p, s_class, self.config.distance)
+        d: Tensor = self.distance.value(x, p, s_class)
+        return d
 
-    def forward(self, support: Tensor, query: Tensor) -> Tensor:
-        """Support images (C, K, channels, H, W) and query images (N, channels, H, W) -> d (N, C)."""
-        C, K = support.shape[:2]
-        x, s = self.embed(torch.cat([support.flatten(0, 1), query]))  # together: one batch, one set of statistics
-        p, s_class = self.prototypes(
-            x[: C * K].unflatten(0, (C, K)), None if s is None else s[: C * K].unflatten(0, (C, K))
-        )
-        return self.distances(x[C * K :], p, s_class)
+    def forward(self, episode: Embedded[Tensor], shot: int) -> Tensor:
+        """An embedded episode (C, K + Q), the first K of each class its supports -> d (C Q, C) of the queries."""
+        p, s_class = self.prototypes(episode[:, :shot])
+        return self.distances(episode.x[:, shot:].flatten(0, 1), p, s_class)
 
-    def set_transform(self, transform: Transform) -> None:
+    def order(self, x: Tensor, p: Tensor, s_class: Tensor | None) -> Tensor:
+        """Queries (G, N, D), prototypes (G, C, D) -> numbers (G, C, N) in the order of each query's distances."""
+        if type(self).distances is not GaussianPrototypicalNetwork.distances:  # a subclass has its own
+            return self.distances(x, p, s_class).mT
+        order: Tensor = self.distance.order(x, p, s_class)
+        return order
+
+    def set_transform(self, transform: str) -> None:
         """Go on with another transform; all weights stay."""
         self.config = self.config.model_copy(update={"transform": transform})
-        self.precision.transform = make_transform(transform).to(next(self.parameters()).device)
+        self.precision.transform = LearnedTransform(find_transform(transform)).to(next(self.parameters()).device)
+
+
+def as_float(images: Tensor) -> Tensor:
+    """Brightness from 0 to 1, as float32; float images pass as they are."""
+    return images.float().div_(255) if images.dtype == torch.uint8 else images
+
+
+def _make_backbone(name: str) -> nn.Module:
+    try:
+        backbone = find_callable(name, "encoder")()
+    except TypeError as error:
+        raise InputError(f"the encoder {name} cannot be made without arguments ({error})") from None
+    if not isinstance(backbone, nn.Module):
+        raise InputError(f"the encoder {name} is not a torch.nn.Module (found {type(backbone).__name__})")
+    return backbone

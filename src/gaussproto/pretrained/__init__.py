@@ -1,29 +1,35 @@
 """Weights that come with the package: `NAME.safetensors`, a card `NAME.md`, and the digests of all, `digests.json`."""
 
-from __future__ import annotations
-
-import hashlib
 import json
 from pathlib import Path
 
 from gaussproto.errors import InputError
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 
 
 def bundled_names() -> list[str]:
-    """What can be named in place of a weights file."""
-    return sorted(json.loads((HERE / "digests.json").read_text()))
+    return sorted(_digests())
 
 
 def bundled(name: str) -> Path | None:
-    """The weights file of that name, checked against its digest; None if no bundled weights are called so."""
-    digest = json.loads((HERE / "digests.json").read_text()).get(name)
-    if digest is None:
+    if name not in _digests():
         return None
-    path = HERE / f"{name}.safetensors"
+    path = FOLDER / f"{name}.safetensors"
     if not path.exists():
         raise InputError(f"the bundled weights {name} are missing ({path}): install gaussproto again")
-    if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
-        raise InputError(f"the bundled weights {path} are not those that gaussproto came with: install it again")
     return path
+
+
+def is_bundled(path: Path) -> bool:
+    return path.resolve().parent == FOLDER.resolve()
+
+
+def check_digest(path: Path, digest: str) -> None:
+    """Raise InputError if bundled weights are not those that the package came with."""
+    if is_bundled(path) and digest != _digests().get(path.stem):
+        raise InputError(f"the bundled weights {path} are not those that gaussproto came with: install it again")
+
+
+def _digests() -> dict[str, str]:
+    return dict(json.loads((FOLDER / "digests.json").read_text()))

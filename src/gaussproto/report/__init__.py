@@ -1,1 +1,1 @@
-"""What a run has learned, for the eye: the paper's figures and one HTML page."""
+"""One HTML page about what runs have learned."""

@@ -1,27 +1,31 @@
 """One self-contained HTML page about one or several runs."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 
-import gaussproto
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
 from gaussproto.config import SECTIONS
-from gaussproto.data.images import Progress, silent
 from gaussproto.errors import InputError
+from gaussproto.figures.curves import accuracy_over_shots, loss_over_episodes
 from gaussproto.files import write_then_rename
-from gaussproto.report.curves import accuracy_over_shots, loss_over_episodes
-from gaussproto.report.html import Html, drawing, page, table, tag
-from gaussproto.report.sections import run_section, score_words
-from gaussproto.report.source import RunSource, Scored, open_runs
-from gaussproto.setting_words import setting_words
+from gaussproto.progress import Progress, silent
+from gaussproto.provenance import version
+from gaussproto.report.parts import COLOURS, drawing
+from gaussproto.report.sections import cell, run_section
+from gaussproto.report.source import RunSource, open_runs
+from gaussproto.runs.metrics import RunEvaluation
+from gaussproto.setting_types import setting_text
+from gaussproto.table import Table
 
 MOST_LINES = 6  # a chart with more cannot be read
 
 
 def write_report(
-    paths: Sequence[Path],
-    out: Path,
+    paths: Sequence[str | Path] | Path,
+    out: str | Path,
     *,
     evaluate: bool = True,
     data_root: Path | None = None,
@@ -30,116 +34,108 @@ def write_report(
     """Write a page about the runs in these folders.
 
     Args:
-        paths: the run folders, each with a checkpoint.
+        paths: the run folders, each with a checkpoint; or one run folder.
         out: the HTML file.
         evaluate: score finished runs that were not evaluated yet, and add the scores to their `metrics.json`.
         data_root: where Omniglot's files are.
         progress: called as images are read and embedded.
     """
+    out = Path(out)
     if out.is_dir():
         raise InputError(f"{out} is a folder: name the HTML file to write with --out")
-    if not paths:
+    folders = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
+    if not folders:
         raise InputError("name at least one run folder")
-    runs = open_runs(dict.fromkeys(paths), data_root, progress)
+    runs = open_runs(dict.fromkeys(folders), data_root, progress)
     for run in runs:
-        run.run.weights("last")  # a mistake in the last run is told before the first is measured
+        run.check()  # a mistake in the last run is reported before the first is measured
     for run in runs:
-        if evaluate and run.finished and not run.scored:
+        if evaluate and run.finished and not run.evaluations:
             try:
                 run.evaluate()
             except InputError as error:  # the rest of the page is still worth having
-                run.not_scored = str(error)
+                run.evaluation_error = str(error)
     content = report_page(runs)
     with write_then_rename(out) as temporary:
         temporary.write_text(content, encoding="utf-8")
 
 
-def report_page(runs: Sequence[RunSource]) -> Html:
-    """The page about opened runs."""
-    title = runs[0].name if len(runs) == 1 else f"{len(runs)} runs"
-    links = [tag("li", tag("a", run.name, href=f"#run{i}")) for i, run in enumerate(runs)]
-    several = len(runs) > 1
-    parts = [
-        tag("h1", f"gaussproto: {title}"),
-        tag(
-            "p",
-            f"Few-shot classification of classes never seen in training. gaussproto {gaussproto.__version__}.",
-            class_="soft",
-        ),
-        *([tag("nav", tag("ul", *links), aria_label="Runs"), _comparison(runs)] if several else []),
-        *(run_section(run, f"run{i}") for i, run in enumerate(runs)),
-    ]
-    return page(f"gaussproto: {title}", tag("main", *parts))
+def report_page(runs: Sequence[RunSource]) -> str:
+    loader = PackageLoader("gaussproto.report", ".")
+    templates = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return templates.get_template("page.html").render(
+        title=runs[0].name if len(runs) == 1 else f"{len(runs)} runs",
+        version=version(),
+        colours=COLOURS,
+        comparison=_comparison(runs) if len(runs) > 1 else None,
+        runs=[run_section(run, f"run{i}") for i, run in enumerate(runs)],
+    )
 
 
-def _comparison(runs: Sequence[RunSource]) -> Html:
-    parts = [tag("h2", "Comparison"), _score_table(runs), _difference_table(runs)]
+def _comparison(runs: Sequence[RunSource]) -> dict[str, object]:
     charts = []
     shown = runs[:MOST_LINES]
     curves = {run.name: run.curve for run in shown if len(run.curve.episodes) > 1}
     if len(curves) > 1:
-        ways = ", ".join(f"{run.name} {run.config.episode.way}-way" for run in shown)
-        note = f"Training loss; episodes differ in how many classes they tell apart ({ways})."
-        if len({run.config.episode.way for run in shown}) == 1:
-            note = f"Training loss, {shown[0].config.episode.way}-way episodes."
+        note = f"Training loss, {shown[0].config.episode.way}-way episodes."
+        if len({run.config.episode.way for run in shown}) > 1:
+            ways = ", ".join(f"{run.name} {run.config.episode.way}-way" for run in shown)
+            note = f"Training loss; episodes differ in how many classes they tell apart ({ways})."
         charts.append(drawing(loss_over_episodes(curves), "Line chart: training loss of each run", note, "all-loss"))
-    for measured, way, group in _comparable(shown):
-        note = f"{way}-way on {measured}; bands are 95 % intervals, differences below."
-        figure = accuracy_over_shots({name: scored.scores for name, scored in group.items()}, way)
+    for description, way, evaluations in _comparable(shown):
+        note = f"{way}-way on {description}; bands are 95 % intervals, differences below."
+        figure = accuracy_over_shots({name: each.scores for name, each in evaluations.items()}, way)
         alt = f"Line chart: {way}-way accuracy of each run over the number of supports"
         charts.append(drawing(figure, alt, note, f"all-shots-{len(charts)}"))
-    if len(runs) > MOST_LINES:
-        parts.append(tag("p", f"The charts show the first {MOST_LINES} runs.", class_="soft"))
-    return tag("section", *parts, tag("div", *charts, class_="grid"))
+    return {
+        "scores": _score_table(runs),
+        "differences": _difference_table(runs),
+        "charts": charts,
+        "left_out": f"The charts show the first {MOST_LINES} runs." if len(runs) > MOST_LINES else "",
+    }
 
 
-def _comparable(runs: Sequence[RunSource]) -> list[tuple[str, int, dict[str, Scored]]]:
-    """Runs scored in the same manner, in its words, for the largest way that several have."""
-    groups: dict[str, dict[str, Scored]] = {}
+def _comparable(runs: Sequence[RunSource]) -> Iterator[tuple[str, int, dict[str, RunEvaluation]]]:
+    """Evaluations made in the same manner: its description, the largest way that several runs have, and theirs."""
+    groups: dict[str, dict[str, RunEvaluation]] = {}
     for run in runs:
-        for scored in run.scored:
-            groups.setdefault(scored.words, {})[run.name] = scored
-    found = []
-    for key, group in groups.items():
-        counts = {
-            name: {way: sum(s.way == way for s in e.scores) for way in {s.way for s in e.scores}}
-            for name, e in group.items()
-        }
-        ways = {way for count in counts.values() for way in count}
-        able = [way for way in ways if sum(count.get(way, 0) > 2 for count in counts.values()) > 1]
-        if able:
-            way = max(able)
-            found.append((key, way, {name: e for name, e in group.items() if counts[name].get(way, 0) > 2}))
-    return found
+        for evaluation in run.evaluations:
+            groups.setdefault(evaluation.description, {})[run.name] = evaluation
+    for description, group in groups.items():
+        shots = {name: Counter(score.way for score in evaluation.scores) for name, evaluation in group.items()}
+        runs_of_way = Counter(way for counts in shots.values() for way, n in counts.items() if n > 2)
+        way = max((way for way, n in runs_of_way.items() if n > 1), default=None)
+        if way:
+            yield description, way, {name: group[name] for name in group if shots[name][way] > 2}
 
 
-def _score_table(runs: Sequence[RunSource]) -> Html:
-    columns = [
-        (way, shot)
-        for way in sorted({s.way for run in runs for e in run.scored for s in e.scores})
-        for shot in (1, 5)
-        if any(e.score(way, shot) for run in runs for e in run.scored)
-    ]
-    rows = []
+def _score_table(runs: Sequence[RunSource]) -> Table:
+    every = [evaluation for run in runs for evaluation in run.evaluations]
+    ways = sorted({way for evaluation in every for way in evaluation.ways})
+    columns = [task for task in product(ways, (1, 5)) if any(evaluation.find(*task) for evaluation in every)]
+    rows: list[tuple[str, ...]] = []
     for run in runs:
-        for scored in run.scored:
-            words = f"{scored.data}, {scored.norm}, {scored.checkpoint}"
-            rows.append([run.name, words, *(score_words(scored.score(*column), spread=False) for column in columns)])
-        if not run.scored:
-            rows.append([run.name, "not evaluated yet", *("" for _ in columns)])
-    head = ["run", "data, statistics, checkpoint", *(f"{way}-way {shot}-shot" for way, shot in columns)]
-    caption = "Accuracy in % ± the 95 % interval; compare only rows of the same data, statistics and checkpoint"
-    return table(caption, head, rows)
+        for evaluation in run.evaluations:
+            kind = f"{evaluation.data}, {evaluation.norm}, {evaluation.checkpoint}"
+            rows.append((run.name, kind, *(cell(evaluation.find(*column), std=False) for column in columns)))
+        if not run.evaluations:
+            rows.append((run.name, "not evaluated yet", *("" for _ in columns)))
+    head = ("run", "data, statistics, checkpoint", *(f"{way}-way {shot}-shot" for way, shot in columns))
+    title = "Accuracy in % ± the 95 % interval; compare only rows of the same data, statistics and checkpoint"
+    return Table("scores", title, head, tuple(rows), labels=1)
 
 
-def _difference_table(runs: Sequence[RunSource]) -> Html:
+def _difference_table(runs: Sequence[RunSource]) -> Table:
     trees = [run.config.model_dump(mode="json") for run in runs]
     rows = []
     for section in SECTIONS:
         for name in trees[0][section]:
             values = [tree[section].get(name) for tree in trees]
             if any(value != values[0] for value in values):
-                rows.append([name, *(setting_words(name, value) for value in values)])
-    rows.append(["parameters", *(f"{sum(p.numel() for p in run.network.parameters()):,}" for run in runs)])
-    rows.append(["training, s", *(f"{run.checkpoint.position.seconds:,.0f}" for run in runs)])
-    return table("Settings in which they differ, size and time", ["", *(run.name for run in runs)], rows)
+                rows.append((name, *(setting_text(name, value) for value in values)))
+    rows.append(("parameters", *(f"{run.parameters:,}" for run in runs)))
+    rows.append(("training, s", *(f"{run.checkpoint.position.seconds:,.0f}" for run in runs)))
+    title = "Settings in which they differ, size and time"
+    return Table("differences", title, ("", *(run.name for run in runs)), tuple(rows), labels=1)

@@ -1,9 +1,6 @@
-"""What the page says of one run."""
-
-from __future__ import annotations
+"""What the page shows of one run."""
 
 import shlex
-from collections.abc import Callable, Iterable
 from functools import cached_property
 
 import numpy as np
@@ -11,242 +8,165 @@ from torch import Tensor
 
 from gaussproto.config import SECTIONS
 from gaussproto.data.images import LabelledImages
-from gaussproto.errors import InputError
-from gaussproto.evaluation.protocol import Score, embed_all
-from gaussproto.evaluation.robustness import each_precision
-from gaussproto.report.curves import (
-    accuracy_over_episodes,
-    accuracy_over_shots,
-    loss_over_episodes,
-    precision_over_episodes,
-)
-from gaussproto.report.figures import map_note
-from gaussproto.report.histogram import precision_histogram
-from gaussproto.report.html import Html, drawing, join, picture, table, tag
-from gaussproto.report.measure import confusions, measure_precisions, thinned, view_episode
+from gaussproto.evaluation.confusions import ConfusedPair, confusions
+from gaussproto.evaluation.robustness import each_precision, measure_precisions
+from gaussproto.evaluation.views import view_episode
+from gaussproto.figures import curves
+from gaussproto.figures.histogram import precision_histogram
+from gaussproto.figures.pictures import data_url
+from gaussproto.figures.space import embedding_map, map_note
+from gaussproto.formulas.embedded import Embedded
+from gaussproto.model.embed import embed_all
+from gaussproto.report.parts import Drawing, Part, Picture, drawing, measured
 from gaussproto.report.source import RunSource
-from gaussproto.report.space import embedding_map
-from gaussproto.setting_words import setting_words
+from gaussproto.runs.metrics import RunEvaluation, Score
+from gaussproto.setting_types import setting_text
+from gaussproto.table import Table
 
 CLASSES = 300  # unturned test classes that the page looks at
 EXTREMES = 12  # images with the lowest and the highest precision
-JUDGED_ALONE = "Last checkpoint, running statistics (each image judged alone)"
+INDUCTIVE = "Last checkpoint, running statistics (inductive: each image by itself)"
 
 
 class Sample:
-    """Some of a run's test classes, embedded once for all that the page measures."""
+    """Some test classes of a run, embedded once for all that the page measures."""
 
     def __init__(self, run: RunSource) -> None:
         self.run = run
 
     @cached_property
     def images(self) -> LabelledImages:
-        """As they are; a run is worth a page also where its data is gone."""
-        return thinned(self.run.images, CLASSES)
+        return self.run.images.sample_of_classes(CLASSES)
 
     @cached_property
-    def embedded(self) -> tuple[Tensor, Tensor | None]:
-        """x and s of every image."""
+    def embedded(self) -> Embedded[Tensor]:
         return embed_all(self.run.network, self.images.images, self.run.progress)
 
+    def picture(self, i: int, alt: str, note: str = "") -> Picture:
+        return Picture(data_url(self.images.images[i].numpy()), alt, note)
 
-def run_section(run: RunSource, key: str) -> Html:
-    """Everything about one run."""
+
+def run_section(run: RunSource, key: str) -> dict[str, object]:
+    """Measure and draw everything about one run for `run.html`; `key` is the id of its heading."""
     sample = Sample(run)
-    parts = [
-        tag("h2", run.name, id=key, class_="run"),
-        _status(run),
-        tag("h3", "Scores"),
-        _scores(run, key),
-        tag("h3", "Training"),
-        _training(run, key),
-        tag("h3", "Precision"),
-        _or_why_not(lambda: _precision(run, sample, key)),
-        tag("h3", "Classes most taken for each other"),
-        _or_why_not(lambda: _confusion(run, sample)),
-        tag("h3", "Map of the embedding space"),
-        _or_why_not(lambda: _map(run, key)),
-        tag("h3", "Settings"),
-        _settings(run),
-    ]
-    return tag("section", *parts)
+    return {
+        "key": key,
+        "source": run,
+        "scores": _scores(run, key),
+        "training": _training(run, key),
+        "precision": measured(lambda: _precision(run, sample, key)),
+        "confusion": measured(lambda: _confusion(run, sample)),
+        "map": measured(lambda: _map(run, key)),
+        "settings": _settings(run),
+    }
 
 
-def missing(words: str, command: str = "") -> Html:
-    """What is not there, and how to get it."""
-    return tag("p", words, *([" ", tag("code", command)] if command else []), class_="missing")
+def cell(score: Score | None, std: bool = True) -> str:
+    return score.text(std=std) if score else ""
 
 
-def score_words(score: Score | None, spread: bool = True) -> str:
-    """An accuracy, or nothing where there is none."""
-    return score.words(spread) if score else ""
+def _scores(run: RunSource, key: str) -> Part:
+    if run.evaluations:
+        return Part([_evaluation(run, each, f"{key}-shots{n}") for n, each in enumerate(run.evaluations)])
+    if run.evaluation_error:
+        return Part(missing=f"Not evaluated: {run.evaluation_error}.")
+    return Part(missing="Not evaluated yet:", command=f"gaussproto evaluate {shlex.quote(str(run.path))}")
 
 
-def _or_why_not(section: Callable[[], Html]) -> Html:
-    try:
-        return section()
-    except InputError as error:
-        return missing(f"Not measured: {error}.")
+def _evaluation(run: RunSource, evaluation: RunEvaluation, key: str) -> dict[str, object]:
+    ways, shots, way = evaluation.ways, evaluation.shots, evaluation.ways[-1]
+    rows = tuple((f"{shot}-shot", *(cell(evaluation.find(way, shot)) for way in ways)) for shot in shots)
+    title = f"Accuracy in %: {evaluation.description}"
+    table = Table(key, title, ("", *(f"{way}-way" for way in ways)), rows, labels=1)
+    if len(shots) <= 2:
+        return {"table": table, "charts": []}
+    alt = f"Line chart: {way}-way accuracy of {run.name} over the number of supports"
+    note = f"{way}-way: {evaluation.description}. The band is the 95 % interval."
+    figure = curves.accuracy_over_shots({"": evaluation.scores}, way)
+    return {"table": table, "charts": [drawing(figure, alt, note, f"{key}-{way}")]}
 
 
-def _status(run: RunSource) -> Html:
-    done, total = run.done
-    position = run.checkpoint.position
-    words = f"{run.config.about}. " if run.config.about else ""
-    init = f", starting from {run.config.training.init}" if run.config.training.init else ""
-    words += f"Trained on {run.config.data.data} for {done:,} episodes, {position.seconds:,.0f} s{init}. "
-    parameters = sum(parameter.numel() for parameter in run.network.parameters())
-    lines = [tag("p", words + f"{parameters:,} parameters. Folder: ", tag("code", str(run.run.path)))]
-    if not run.finished:
-        lines.append(
-            missing(f"Not finished: {done:,} of {total:,} episodes. What follows is as of the last checkpoint.")
-        )
-    return join(lines)
-
-
-def _scores(run: RunSource, key: str) -> Html:
-    if not run.scored and run.not_scored:
-        return missing(f"Not evaluated: {run.not_scored}.")
-    if not run.scored:
-        return missing("Not evaluated yet:", f"gaussproto evaluate {shlex.quote(str(run.run.path))}")
-    parts = []
-    for n, scored in enumerate(run.scored):
-        ways = sorted({score.way for score in scored.scores})
-        shots = sorted({score.shot for score in scored.scores})
-        rows = [[f"{shot}-shot", *(score_words(scored.score(way, shot)) for way in ways)] for shot in shots]
-        content = table(f"Accuracy in %: {scored.words}", ["", *(f"{way}-way" for way in ways)], rows)
-        charts = []
-        if len(shots) > 2:
-            way = ways[-1]
-            charts.append(
-                drawing(
-                    accuracy_over_shots({"": scored.scores}, way),
-                    f"Line chart: {way}-way accuracy of {run.name} over the number of supports",
-                    f"{way}-way: {scored.words}. The band is the 95 % interval.",
-                    f"{key}-shots{n}-{way}",
-                )
-            )
-        parts.append(tag("div", tag("div", content), *charts, class_="grid"))
-    note = "± is the 95 % interval over characters; each class is scored in random groups of so many classes."
-    return join([*parts, tag("p", note, class_="soft")])
-
-
-def _training(run: RunSource, key: str) -> Html:
+def _training(run: RunSource, key: str) -> Part:
     curve = run.curve
     if len(curve.episodes) < 2:
-        return missing("No log of the training is there.")
-    curves = {run.name: curve}
+        return Part(missing="There is no log of the training.")
     note = f"{curve.way}-way training episodes, batch statistics; thin as logged, thick the running mean."
-    charts = [
-        drawing(loss_over_episodes(curves), f"Line chart: training loss of {run.name}", f"Loss. {note}", f"{key}-loss"),
-        drawing(
-            accuracy_over_episodes(curves, run.tested),
-            f"Line chart: accuracy of {run.name} in training",
-            f"Accuracy. {note}" + (" Test points: 95 % intervals." if run.tested else ""),
-            f"{key}-accuracy",
-        ),
-    ]
-    if curve.precision_mean is not None:
-        charts.append(
-            drawing(
-                precision_over_episodes(curve),
-                f"Line chart: mean precision of {run.name} in training",
-                "Precision of the training images: mean, and one standard deviation to each side.",
-                f"{key}-precision",
-            )
-        )
-    return tag("div", *charts, class_="grid")
+    alt = f"Line chart: training loss of {run.name}"
+    charts = [drawing(curves.loss_over_episodes({run.name: curve}), alt, f"Loss. {note}", f"{key}-loss")]
+    tested = run.metrics.curve
+    alt = f"Line chart: accuracy of {run.name} in training"
+    note = f"Accuracy. {note}" + (" Test points: 95 % intervals." if tested else "")
+    figure = curves.accuracy_over_episodes({run.name: curve}, tested)
+    charts.append(drawing(figure, alt, note, f"{key}-accuracy"))
+    if not np.isnan(curve.precision_mean[0]):
+        alt = f"Line chart: mean precision of {run.name} in training"
+        note = "Precision of the training images: mean, and one standard deviation to each side."
+        charts.append(drawing(curves.precision_over_episodes(curve), alt, note, f"{key}-precision"))
+    return Part(charts)
 
 
-def _precision(run: RunSource, sample: Sample, key: str) -> Html:
-    if run.config.network.covariance == "none":
-        return tag("p", "This is a vanilla network: it predicts no precision, and every example counts the same.")
-    _, s = sample.embedded
-    assert s is not None
-    clean = each_precision(s.cpu())
-    found = measure_precisions(run.network, sample.images.images, progress=run.progress, clean=clean)
-    assert found is not None
-    sizes = ", ".join(map(str, found.sizes))
+def _precision(run: RunSource, sample: Sample, key: str) -> dict[str, object]:
+    s = sample.embedded.s if run.config.network.covariance != "none" else None
+    if s is None:
+        sentence = "This is a vanilla network: it predicts no precision, and every example counts the same."
+        return {"sentence": sentence, "histogram": None, "lowest": []}
+    clean = each_precision(s)
+    precisions = measure_precisions(run.network, sample.images.images, progress=run.progress, clean=clean)
+    assert precisions is not None
     note = (
-        f"{JUDGED_ALONE}; {len(clean):,} test images of {run.config.data.data}, "
-        f"{len(found.damaged):,} of them also down-sampled to {sizes} pixels and back. Dotted: means."
+        f"{INDUCTIVE}; {len(clean):,} test images of {run.config.data.data}, {len(precisions.damaged):,} of them "
+        f"also down-sampled to {', '.join(map(str, precisions.sizes))} pixels and back. Dotted: means."
     )
-    alt = f"Histogram of the precision. {found.sentence()}"
-    order = np.argsort(clean, kind="stable")
-    count = min(EXTREMES, len(order) // 2)
-    parts = [
-        tag("p", found.sentence()),
-        drawing(precision_histogram(found, aligned=False), alt, note, f"{key}-histogram"),
+    sentence = precisions.sentence()
+    figure = precision_histogram(precisions, aligned=False)
+    histogram = drawing(figure, f"Histogram of the precision. {sentence}", note, f"{key}-histogram")
+    count = 0 if precisions.dead else min(EXTREMES, len(clean) // 2)
+    order = np.argsort(clean, kind="stable").tolist()
+
+    def picture(i: int) -> Picture:
+        name, value = sample.images.classes[int(sample.images.labels[i])], f"{clean[i]:#.3g}"
+        return sample.picture(i, f"{name}, precision {value}", value)
+
+    lowest, highest = ([picture(i) for i in extremes[:count]] for extremes in (order, order[::-1]))
+    return {"sentence": sentence, "histogram": histogram, "lowest": lowest, "highest": highest}
+
+
+def _confusion(run: RunSource, sample: Sample) -> dict[str, object]:
+    result = confusions(run.network, sample.images, sample.embedded)
+    classes = f"{result.way:,} of them" if result.way < run.images.way else "all"
+    queries = len(sample.images) - result.way * result.shot
+    sentence = (
+        f"{INDUCTIVE}. Every query is compared with every class, {classes}, {result.shot} supports of each: "
+        f"{100 * result.accuracy:.1f} % of {queries:,} are right."
+    )
+    if not result.pairs:
+        sentence += " No query was mistaken."
+    return {"sentence": sentence, "pairs": [_pair(sample, pair) for pair in result.pairs]}
+
+
+def _pair(sample: Sample, pair: ConfusedPair) -> dict[str, object]:
+    images = sample.images
+    names = [images.classes[c] for c in pair.classes]
+    drawings = ((images.labels == c).nonzero().flatten()[:3].tolist() for c in pair.classes)
+    first, second = ([sample.picture(i, name) for i in some] for some, name in zip(drawings, names, strict=True))
+    mistaken = [
+        sample.picture(i, f"a drawing of {names[side]}, taken for {names[1 - side]}")
+        for side in (0, 1)
+        for i in pair.examples[side][:2]
     ]
-    if not found.dead and count:
-        parts += [
-            tag("p", "The lowest precision: these count least as examples.", class_="leads"),
-            _strip(sample, order[:count], clean),
-        ]
-        parts += [
-            tag("p", "The highest: these count most.", class_="leads"),
-            _strip(sample, order[::-1][:count], clean),
-        ]
-    return join(parts)
+    counts = ", ".join(f"{wrong} of {total}" for wrong, total in zip(pair.mistaken, pair.asked, strict=True))
+    return {"names": " and ".join(names), "first": first, "second": second, "mistaken": mistaken, "counts": counts}
 
 
-def _strip(sample: Sample, chosen: np.ndarray, precision: np.ndarray) -> Html:
-    thumbs = []
-    for i in chosen.tolist():
-        name = sample.images.classes[int(sample.images.labels[i])]
-        alt = f"{name}, precision {precision[i]:#.3g}"
-        thumbs.append(picture(sample.images.images[i].numpy(), alt, f"{precision[i]:#.3g}"))
-    return tag("div", *thumbs, class_="thumbs")
-
-
-def _confusion(run: RunSource, sample: Sample) -> Html:
-    x, s = sample.embedded
-    found = confusions(run.network, sample.images, x, s)
-    few = f"{found.way:,} of them" if found.way < run.images.way else "all"
-    words = (
-        f"{JUDGED_ALONE}. Every query is compared with every class, {few}, {found.shot} supports of each: "
-        f"{100 * found.accuracy:.1f} % of {len(sample.images) - found.way * found.shot:,} are right."
-    )
-    if not found.pairs:
-        return tag("p", words + " No query was mistaken.")
-    rows = []
-    for pair in found.pairs:
-        names = [sample.images.classes[c] for c in pair.classes]
-        row: list[str] = [f"{names[0]} and {names[1]}"]
-        for c, name in zip(pair.classes, names, strict=True):
-            start = int(sample.images.starts[c])
-            shown = range(start, start + min(3, int(sample.images.counts[c])))
-            row.append(_in_line(picture(sample.images.images[i].numpy(), name) for i in shown))
-        wrong = [
-            picture(sample.images.images[i].numpy(), f"a drawing of {names[side]}, taken for {names[1 - side]}")
-            for side in (0, 1)
-            for i in pair.examples[side][:2]
-        ]
-        row.append(_in_line(wrong))
-        row.append(f"{pair.mistaken[0]} of {pair.asked[0]}, {pair.mistaken[1]} of {pair.asked[1]}")
-        rows.append(row)
-    head = ["classes", "the first", "the second", "mistaken", "how many, each way"]
-    return join([tag("p", words), table("The pairs with the most mistakes", head, rows, numbers=False)])
-
-
-def _in_line(images: Iterable[Html]) -> Html:
-    return tag("span", *images, class_="line")
-
-
-def _map(run: RunSource, key: str) -> Html:
+def _map(run: RunSource, key: str) -> Drawing:
     view = view_episode(run.network, run.images, way=10, shot=5, query=12)
     alt = f"Scatter plot: {len(view.names)} test classes in the plane of two principal components"
-    note = f"{JUDGED_ALONE}. {map_note(view, pictures=True)} The two principal components of their embeddings."
+    note = f"{INDUCTIVE}. {map_note(view, pictures=True)} The two principal components of their embeddings."
     return drawing(embedding_map(view, pictures=True), alt, note, f"{key}-map", on_paper=True)
 
 
-def _settings(run: RunSource) -> Html:
+def _settings(run: RunSource) -> list[Table]:
     tree = run.config.model_dump(mode="json")
-    tables = []
-    for section in SECTIONS:
-        rows = []
-        for name, value in tree[section].items():
-            if value is not None:
-                rows.append([name, setting_words(name, value)])
-        tables.append(tag("div", table(section, ["setting", "value"], rows, numbers=False)))
-    return tag("div", *tables, class_="settings")
+    given = ({name: value for name, value in tree[section].items() if value is not None} for section in SECTIONS)
+    rows = (tuple((name, setting_text(name, value)) for name, value in settings.items()) for settings in given)
+    return [Table(section, section, ("setting", "value"), each) for section, each in zip(SECTIONS, rows, strict=True)]

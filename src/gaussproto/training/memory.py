@@ -1,7 +1,5 @@
 """Keep freed memory for the next step instead of giving it back to the system."""
 
-from __future__ import annotations
-
 import ctypes
 import sys
 from functools import cache
@@ -12,14 +10,11 @@ LARGE = 1 << 30  # bytes
 
 @cache
 def keep_freed_memory() -> bool:
-    """Tell glibc not to return large blocks: the page faults of getting them anew take a third of a training step.
+    """Tell glibc not to return large blocks: the page faults of getting them again take a third of a training step.
 
-    It holds for the whole process, so it is called when a training starts or images are embedded, never on import.
-    Returns whether it was done; other systems than Linux with glibc are left as they are.
+    It holds for the whole process: `train` and the command call it, other programs may. Returns whether it was done.
     """
-    if not sys.platform.startswith("linux"):
-        return False
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform.startswith("linux") else None
     if mallopt is None:
         return False
     return all([mallopt(M_MMAP_MAX, 0), mallopt(M_TRIM_THRESHOLD, LARGE), mallopt(M_TOP_PAD, LARGE // 16)])

@@ -1,7 +1,5 @@
 """Being asked to stop: by Ctrl-C, or by the machine."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Iterator

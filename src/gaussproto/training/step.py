@@ -1,15 +1,14 @@
 """One step of training: embed an episode, split it, learn from it."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
+import math
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from gaussproto.config import TrainingConfig
+from gaussproto.formulas.embedded import Embedded
 from gaussproto.model.network import GaussianPrototypicalNetwork
-from gaussproto.training.episode import episode_loss
 
 
 def make_optimizer(
@@ -18,51 +17,57 @@ def make_optimizer(
     """Adam for every parameter, going on with the moments of another where they have the parameter in common."""
     optimizer = torch.optim.Adam(network.parameters(), lr=training.learning_rate, fused=True)
     if moments_of:
-        for parameter in network.parameters():
-            if parameter in moments_of.state:
-                optimizer.state[parameter] = moments_of.state[parameter]
+        optimizer.state.update({p: moments_of.state[p] for p in network.parameters() if p in moments_of.state})
     return optimizer
 
 
+def learning_rate(training: TrainingConfig, episode: int) -> float:
+    """The learning rate of an episode, counted from 0; a function of nothing else, so a resumed run has it right.
+
+    >>> [learning_rate(TrainingConfig(schedule="halving"), n) for n in (0, 1999, 2000, 4000)]
+    [0.002, 0.002, 0.001, 0.0005]
+    """
+    if training.schedule == "halving":
+        return training.learning_rate * 0.5 ** (episode // training.halve_every)
+    if training.schedule == "cosine":
+        return training.learning_rate * 0.5 * (1 + math.cos(math.pi * episode / training.episodes))
+    return training.learning_rate
+
+
+def episode_loss(network: GaussianPrototypicalNetwork, episode: Embedded[Tensor], shot: int) -> tuple[Tensor, Tensor]:
+    """The mean cross-entropy of the queries under a softmax of minus the distances, and the share that is right.
+
+    Of an episode (C, K + Q, D), the first K = `shot` of each class are its supports.
+    """
+    C, drawings = episode.x.shape[:2]
+    d = network(episode, shot)  # (C Q, C)
+    truth = torch.arange(C, device=d.device).repeat_interleave(drawings - shot)
+    return F.cross_entropy(-d, truth), (d.argmin(dim=1) == truth).float().mean()
+
+
 def step(
-    network: GaussianPrototypicalNetwork,
-    optimizer: torch.optim.Optimizer,
-    batch: Tensor,
-    way: int,
-    shots: Sequence[int],
+    network: GaussianPrototypicalNetwork, optimizer: torch.optim.Optimizer, batch: Tensor, way: int, shots: list[int]
 ) -> Tensor:
-    """Learn from one episode; gives the loss, the accuracy, and the mean and spread of the precision, (4,).
+    """Learn from the images of one episode, (way * drawings, channels, H, W), split once for each of `shots`.
 
-    They stay where the network is, so that a GPU is not waited for. There the encoder computes in bfloat16; what
-    follows it, and all on a CPU, is in single precision.
-
-    Args:
-        network: in training mode.
-        optimizer: of its parameters.
-        batch: images (way * drawings, channels, H, W), the drawings of a class together.
-        way: C.
-        shots: the number of supports in each split of the episode.
+    Returns the loss, the accuracy, and the mean and std of the precision, (4,). They stay where the network is, so that
+    a GPU is not waited for. There the encoder computes in bfloat16; what follows it, and all on a CPU, is in single
+    precision.
     """
     dtype = next(network.parameters()).dtype
     with torch.autocast(batch.device.type, torch.bfloat16, enabled=batch.is_cuda and torch.cuda.is_bf16_supported()):
-        x, s = network.embed(batch.contiguous(memory_format=torch.channels_last))
-    x_class = x.to(dtype).unflatten(0, (way, -1))
-    s_class = None if s is None else s.to(dtype).unflatten(0, (way, -1))
+        embedded = network.embed(batch.contiguous(memory_format=torch.channels_last))
+    episode = embedded.map(lambda t: t.to(dtype)).unflatten((way, -1))
     # What is encoded once can be split several times, each time with other drawings as the support.
-    results = [
-        episode_loss(network, x_class.roll(turn, dims=1), None if s_class is None else s_class.roll(turn, dims=1), shot)
-        for turn, shot in enumerate(shots)
-    ]
-    loss = torch.stack([loss for loss, _ in results]).mean()
-    accuracy = torch.stack([accuracy for _, accuracy in results]).mean()
+    results = [episode_loss(network, episode.roll(turn), shot) for turn, shot in enumerate(shots)]
+    loss, accuracy = (torch.stack(each).mean() for each in zip(*results, strict=True))
     optimizer.zero_grad(set_to_none=True)
     (loss / way).backward()
     optimizer.step()
-    return torch.stack([loss.detach(), accuracy, *_mean_and_spread(s, like=loss)])
+    return torch.stack([loss.detach(), accuracy, *_mean_and_std(embedded.s, like=loss)])
 
 
-def _mean_and_spread(s: Tensor | None, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Of the precision; without one, not a number."""
+def _mean_and_std(s: Tensor | None, like: Tensor) -> tuple[Tensor, Tensor]:
     if s is None:
         return torch.full_like(like, torch.nan), torch.full_like(like, torch.nan)
     each = s.detach().to(like.dtype)

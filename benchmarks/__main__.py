@@ -1,0 +1,42 @@
+"""Measure how fast gaussproto is on this machine, against a plain implementation. Nothing else should be running.
+
+make bench ARGS="--quick --only 'step small'" passes options.
+"""
+
+from __future__ import annotations
+
+from benchmarks.cases import select_cases
+from benchmarks.command import parser, run
+from benchmarks.measure import QUICK, measure
+from benchmarks.results import Effort
+from benchmarks.tables import machine_text, report_tables
+from gaussproto.cli import console
+
+
+def main() -> None:
+    options = parser(__doc__)
+    options.prog = "python -m benchmarks"
+    options.add_argument("--only", metavar="WORDS", help="only cases with these words: 'step small', growth, accuracy")
+    options.add_argument("--quick", action="store_true", help="fewer and shorter repetitions: a first impression")
+    options.add_argument(
+        "--accuracy", action="store_true", help="also the time to 95 %% and 96 %% on Omniglot, ten minutes more"
+    )
+    options.add_argument("--json", action="store_true", help="print one JSON object on stdout and nothing else there")
+    options.add_data_root()
+    chosen = options.parse_args()
+
+    cases = [] if chosen.only == "accuracy" else select_cases(chosen.only, chosen.quick)
+    curve = chosen.accuracy or chosen.only == "accuracy"
+    effort = QUICK if chosen.quick else Effort()
+    with console.progress_bars() as bars:
+        report = measure(cases, effort, bars, curve=curve, data_root=chosen.data_root)
+    if chosen.json:
+        console.print_json(report.model_dump(mode="json"))
+        return
+    for table in report_tables(report):
+        console.print_table(table.title, list(table.columns), table.rows, right=1)
+    console.say(f"medians of {report.effort.rounds} rounds on {machine_text(report)}")
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,144 @@
+"""The results of the benchmarks, each with a type."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from gaussproto.files import read_json
+from gaussproto.provenance import Machine
+from gaussproto.runs.metrics import Result, Score, parse_result
+
+
+class Effort(Result):
+    """How long a case is measured."""
+
+    rounds: int = 5  # worker processes for each side
+    seconds: float = 3.0  # at least, in each process
+    repetitions: int = 3  # at least, in each process
+
+
+class Ratio(Result):
+    """How many times longer one side takes than the other: the median, the lowest and the highest of the rounds."""
+
+    median: float
+    low: float
+    high: float
+
+    @property
+    def inverse(self) -> Ratio:
+        """How many times longer the other side takes."""
+        return Ratio(median=1 / self.median, low=1 / self.high, high=1 / self.low)
+
+
+class Cost(Result):
+    """What a piece of work costs: medians over the rounds."""
+
+    seconds: float
+    memory: float  # peak of the process, GiB
+
+
+class CaseResult(Result):
+    """The cost of a case, and of the work that it is compared with."""
+
+    group: str
+    name: str
+    images: int  # that pass the encoder each time
+    ours: Cost
+    other: Cost | None = None
+    speedup: Ratio | None = None  # the other's time over ours
+    gemm_share: float | None = None  # multiplications a second in a step over those in a matrix product
+
+
+class CurvePoint(Result):
+    """The accuracy of a snapshot of a training."""
+
+    seconds: float  # of training
+    accuracy: float  # 20-way 1-shot
+
+
+class Report(Result):
+    """The results of `make bench`."""
+
+    version: Literal[1] = 1
+    machine: Machine | None  # None if every case failed
+    effort: Effort
+    gemm_rate: float | None  # multiplications a second in a matrix product
+    cases: tuple[CaseResult, ...]
+    curve: tuple[CurvePoint, ...] = ()
+
+    def of(self, *groups: str) -> list[CaseResult]:
+        """The cases of these groups."""
+        return [case for case in self.cases if case.group in groups]
+
+
+def read_report(path: Path) -> Report:
+    """The report that `make bench ARGS=--json` printed."""
+    return parse_result(Report, read_json(path), str(path))
+
+
+class WorkerResult(Result):
+    """What a worker process prints."""
+
+    machine: Machine
+    times: tuple[float, ...] = ()  # seconds of each repetition
+    memory: int = 0  # peak of the process, bytes
+    gemm_rate: float = 0.0
+    multiplications: int | None = None  # of a step
+    curve: tuple[CurvePoint, ...] = ()
+
+
+class StartResult(Result):
+    """Medians in seconds, as `benchmarks.start` prints them."""
+
+    version: Literal[1] = 1
+    machine: Machine
+    draw_strokes: float
+    show_help: float
+    decode_omniglot: float | None = None  # None if Omniglot is not on this machine
+    load_cached_omniglot: float | None = None
+
+
+class TaskAccuracy(Result):
+    """The share of queries that get their own label."""
+
+    way: int
+    shot: int
+    accuracy: float
+
+
+class DamagedExamples(Result):
+    """The classifier with some examples damaged."""
+
+    encoder: str
+    accuracy: float
+    share_damaged: float  # mean share of a damaged example in its prototype
+    share_clean: float
+
+
+class ClassifierResult(Result):
+    """The classifier on Omniglot, as `benchmarks.classifier` prints it."""
+
+    version: Literal[1] = 1
+    machine: Machine
+    encoder: str
+    by_files: tuple[TaskAccuracy, ...]
+    by_protocol: tuple[Score, ...]
+    predict_paths: float  # median seconds of predict for 1,000 files of 105 x 105 pixels
+    predict_arrays: float  # the same for 1,000 arrays of 28 x 28 pixels
+    damaged: tuple[DamagedExamples, ...]
+
+
+class VectorScores(Result):
+    """Accuracies of one kind of feature vectors."""
+
+    vectors: str
+    head: bool  # whether a Gaussian head was trained on vectors of the training classes
+    scores: tuple[TaskAccuracy, ...]
+
+
+class VectorsResult(Result):
+    """Classification of feature vectors, as `benchmarks.vectors` prints it."""
+
+    version: Literal[1] = 1
+    kinds: tuple[VectorScores, ...]

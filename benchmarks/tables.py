@@ -1,0 +1,144 @@
+"""The results of `make bench` as tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from benchmarks.results import CaseResult, Ratio, Report
+from gaussproto.table import Table
+
+AGAINST_PLAIN = ("step", "episode", "embedding")  # groups
+GROWTH = ("growth images", "growth classes", "growth D")
+TITLES = {"step": "training step", "episode": "episode with its data", "embedding": "embedding"}
+GOALS = (0.95, 0.96)  # 20-way 1-shot
+MANY = 300  # images from which on growth is measured: with fewer, fixed costs count
+
+
+def report_tables(report: Report) -> list[Table]:
+    """The tables that have rows."""
+    tables = [_against_plain(report), _protocol(report), _predict(report), *_growth(report), _accuracy(report)]
+    return [table for table in tables if table.rows]
+
+
+def machine_text(report: Report) -> str:
+    """One line about the machine."""
+    machine = report.machine
+    if machine is None:
+        return "no machine: every case failed"
+    rate = f", matrix product {2 * report.gemm_rate / 1e9:,.0f} GFLOP/s" if report.gemm_rate else ""
+    return (
+        f"{machine.processor}, {machine.threads} threads, {machine.system}, Python {machine.python}, "
+        f"torch {machine.torch}{rate}"
+    )
+
+
+def _against_plain(report: Report) -> Table:
+    columns = ("", "ours", "plain", "times faster", "from - to", "of GEMM rate", "GiB", "plain GiB")
+    rows = [
+        (
+            f"{TITLES[case.group]}, {case.name}",
+            _pace(case, case.ours.seconds),
+            _pace(case, case.other.seconds),
+            *_ratio_cells(case.speedup),
+            f"{100 * case.gemm_share:.0f} %" if case.gemm_share is not None else "",
+            f"{case.ours.memory:.2f}",
+            f"{case.other.memory:.2f}",
+        )
+        for case in report.of(*AGAINST_PLAIN)
+    ]
+    return Table("plain", "Against a plain implementation", columns, tuple(rows))
+
+
+def _pace(case: CaseResult, seconds: float) -> str:
+    return f"{case.images / seconds:,.0f} images/s" if case.group == "embedding" else f"{seconds:.3f} s"
+
+
+def _ratio_cells(ratio: Ratio) -> tuple[str, str]:
+    return f"{ratio.median:.2f}", f"{ratio.low:.2f} - {ratio.high:.2f}"
+
+
+def _protocol(report: Report) -> Table:
+    columns = ("encoder", "images", "one embedding pass", "k = 1 to 19, 5- and 20-way", "times one pass", "from - to")
+    rows = [
+        (
+            case.name,
+            f"{case.images:,}",
+            f"{case.other.seconds:.2f} s",
+            f"{case.ours.seconds:.2f} s",
+            *_ratio_cells(case.speedup.inverse),
+        )
+        for case in report.of("protocol")
+    ]
+    return Table("protocol", "The full protocol against one embedding pass", columns, tuple(rows))
+
+
+def _predict(report: Report) -> Table:
+    columns = ("encoder", "images", "freed memory kept", "returned to the system", "times faster", "from - to")
+    rows = [
+        (
+            case.name,
+            f"{case.images:,}",
+            f"{case.ours.seconds:.3f} s",
+            f"{case.other.seconds:.3f} s",
+            *_ratio_cells(case.speedup),
+        )
+        for case in report.of("predict")
+    ]
+    return Table("predict", "The classifier's predict with and without keep_freed_memory", columns, tuple(rows))
+
+
+def _growth(report: Report) -> list[Table]:
+    tables = []
+    for group in GROWTH:
+        cases = report.of(group)
+        axis = group.removeprefix("growth ")
+        by_images = axis == "images"  # the number of images is then the name too
+        rows = [
+            (
+                *(() if by_images else (f"{int(case.name):,}",)),
+                f"{case.images:,}",
+                f"{1e3 * case.ours.seconds:,.0f} ms",
+                f"{1e6 * case.ours.seconds / case.images:,.0f} µs",
+                f"{case.ours.memory:.2f}",
+            )
+            for case in cases
+        ]
+        power = growth_power(cases)
+        title = f"How a step grows with {axis}" + (
+            f": as the images to the power of {power:.2f} from {MANY} images on" if power is not None else ""
+        )
+        columns = (*(() if by_images else (axis,)), "images", "step", "an image", "GiB")
+        tables.append(Table(group, title, columns, tuple(rows)))
+    return tables
+
+
+def growth_power(cases: Sequence[CaseResult]) -> float | None:
+    """The exponent of the time in the number of images, between the fewest (at least 300) and the most.
+
+    >>> from benchmarks.results import Cost
+    >>> def case(n, seconds):
+    ...     return CaseResult(group="growth images", name=str(n), images=n, ours=Cost(seconds=seconds, memory=0))
+    >>> round(growth_power([case(60, 5.0), case(400, 10.0), case(1600, 40.0)]), 6)
+    1.0
+    """
+    points = sorted((case.images, case.ours.seconds) for case in cases if case.images >= MANY)
+    if not points or points[0][0] == points[-1][0]:
+        return None
+    (few, short), (many, long) = points[0], points[-1]
+    return math.log(long / short) / math.log(many / few)
+
+
+def time_to(report: Report, goal: float) -> float | None:
+    """Seconds of training until the accuracy was first reached."""
+    return next((point.seconds for point in report.curve if point.accuracy >= goal), None)
+
+
+def _accuracy(report: Report) -> Table:
+    rows = []
+    for goal in GOALS if report.curve else ():
+        seconds = time_to(report, goal)
+        best = 100 * max(point.accuracy for point in report.curve)
+        rows.append((f"{100 * goal:.0f} %", f"{seconds:.0f} s" if seconds else f"not reached (best {best:.2f} %)"))
+    title = "Training time to an accuracy on Omniglot, 20-way 1-shot, fast-small-none"
+    return Table("accuracy", title, ("accuracy", "training"), tuple(rows))

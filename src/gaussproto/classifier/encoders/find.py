@@ -1,0 +1,69 @@
+"""What the classifier's `encoder` names -> an encoder. Torch is imported only if it computes."""
+
+from dataclasses import replace
+from numbers import Integral
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from gaussproto.classifier.encoders.card import Encoder
+from gaussproto.classifier.encoders.onnx import is_onnx_file, onnx_encoder
+from gaussproto.errors import InputError
+from gaussproto.formulas.embedded import Embedded
+from gaussproto.runs.weights import weights_file
+from gaussproto.setting_types import Ink
+
+IDENTITY = "identity"
+Engine = Literal["torch", "onnx"]
+InkParameter = Literal["auto"] | Ink
+
+
+def find_encoder(
+    encoder: Any, engine: Engine | None = None, ink: InkParameter = "auto", image_size: int | None = None
+) -> Encoder:
+    """The encoder that the parameters of a `GaussianPrototypeClassifier` describe."""
+    for name, value, choices in (("engine", engine, (None, *get_args(Engine))), ("ink", ink, ("auto", *get_args(Ink)))):
+        if value not in choices:
+            listed = ", ".join(str(choice) for choice in choices if choice)
+            raise InputError(f"{name} must be one of {listed} (found {value!r})")
+    opened = _open(encoder, engine)
+    if image_size is not None and not (isinstance(image_size, Integral) and image_size >= opened.smallest_image):
+        raise InputError(f"image_size must be a whole number from {opened.smallest_image} on (found {image_size!r})")
+    size = int(image_size or opened.image_size)
+    return replace(opened, image_size=size, ink=opened.ink if ink == "auto" else ink)
+
+
+def _open(encoder: Any, engine: Engine | None) -> Encoder:
+    if isinstance(encoder, str) and encoder == IDENTITY:
+        return Encoder(embed=_copy, source=IDENTITY, digest=IDENTITY, takes_vectors=True)
+    if is_onnx_file(encoder) and engine == "torch":
+        raise InputError(f"{encoder} is an ONNX file, which torch does not compute: name its weights, or engine onnx")
+    if is_onnx_file(encoder) or engine == "onnx":
+        return onnx_encoder(encoder, _source(encoder))
+    from gaussproto.classifier.encoders.torch import torch_encoder
+
+    return torch_encoder(encoder, _source(encoder))
+
+
+def takes_vectors(encoder: Any) -> bool:
+    """Whether an encoder takes vectors, as far as can be told without opening a file."""
+    if isinstance(encoder, str | Path):
+        return encoder == IDENTITY
+    from gaussproto.model.head import GaussianHead
+
+    return isinstance(encoder, GaussianHead)
+
+
+def _copy(vectors: np.ndarray) -> Embedded[np.ndarray]:
+    return Embedded(vectors.copy())  # the caller's own array may change
+
+
+def _source(encoder: Any) -> str | None:
+    """What names the encoder again: bundled weights by their name, files by where they are, a network not at all."""
+    if not isinstance(encoder, str | Path):
+        return None
+    path = Path(encoder)
+    if path.is_dir():
+        path = weights_file(str(path))
+    return str(path.resolve()) if path.suffix in (".onnx", ".safetensors") else str(encoder)

@@ -1,0 +1,101 @@
+"""Encoders that onnxruntime computes, and the content of their ONNX files. Without torch."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import TypeAdapter, ValidationError
+
+from gaussproto.classifier.encoders.card import Card, Encoder, card_of
+from gaussproto.classifier.encoders.onnx_graph import encoder_graph
+from gaussproto.config import DataConfig, NetworkConfig
+from gaussproto.errors import InputError, import_extra
+from gaussproto.formulas.confidence import Calibration
+from gaussproto.formulas.embedded import Embedded
+from gaussproto.provenance import version
+from gaussproto.runs.weights import open_weights, single_precision, weights_file
+
+BATCH = 256  # images embedded at once
+CARD = "gaussproto"  # the key of the card in the file's metadata
+ABOUT = (
+    "Images (N, channels, H, W), uint8, ink or object bright, of {0.image_size} x {0.image_size} pixels as in training "
+    "or of another size from {0.smallest_image} on -> embeddings and, if the network has them, precisions."
+)
+
+
+class OnnxEncoder:
+    """Embeds with the graph in the content of an ONNX file; errors call it `name`."""
+
+    def __init__(self, content: bytes, name: str) -> None:
+        self.content, self.name = content, name
+        onnxruntime = import_extra("onnxruntime", "onnx")
+        try:
+            self.session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+        except Exception as error:  # onnxruntime's errors have no class of their own in common
+            raise InputError(f"{name} is not a readable ONNX file ({error}): export it again") from error
+
+    def __call__(self, images: np.ndarray) -> Embedded[np.ndarray]:
+        batches = [self.session.run(None, {"images": images[i : i + BATCH]}) for i in range(0, len(images), BATCH)]
+        return Embedded(*(np.concatenate(parts) for parts in zip(*batches, strict=True)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return OnnxEncoder, (self.content, self.name)  # a session cannot go to another process
+
+    def card(self) -> Card:
+        text = self.session.get_modelmeta().custom_metadata_map.get(CARD)
+        if text is None:
+            raise InputError(f"{self.name} is an ONNX file, but not one of gaussproto's: use `gaussproto export`")
+        try:
+            return TypeAdapter(Card).validate_json(text)
+        except ValidationError as error:
+            raise InputError(f"{self.name} has a broken description ({error}): export it again") from error
+
+
+def onnx_encoder(encoder: Any, source: str | None) -> Encoder:
+    """The encoder of an ONNX file, or of weights as they are in one."""
+    if is_onnx_file(encoder):
+        try:
+            content = Path(encoder).read_bytes()
+        except OSError as error:
+            raise InputError(f"there is no readable ONNX file {encoder} ({error.strerror})") from None
+    else:
+        content = onnx_content(encoder)
+    embed = OnnxEncoder(content, name_of(encoder))
+    return Encoder(**vars(embed.card()), embed=embed, source=source)
+
+
+def is_onnx_file(encoder: Any) -> bool:
+    return isinstance(encoder, str | Path) and Path(encoder).suffix == ".onnx"
+
+
+def onnx_content(encoder: Any) -> bytes:
+    """The content of the ONNX file of bundled weights, a weights file, a run folder or a network object."""
+    weights = _weights_of(encoder)
+    card = card_of(*weights)
+    onnx = import_extra("onnx", "onnx")
+    try:
+        model = encoder_graph(*weights[:2])
+        onnx.checker.check_model(model, full_check=True)
+    except (KeyError, onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        raise InputError(f"the weights of {name_of(encoder)} do not fit their own configuration ({error})") from error
+    model.producer_name, model.producer_version = "gaussproto", version()
+    model.doc_string = ABOUT.format(card)
+    described = TypeAdapter(Card).dump_python(card, mode="json")
+    described["source"] = str(encoder) if isinstance(encoder, str | Path) else None
+    model.metadata_props.add(key=CARD, value=json.dumps(described))
+    return bytes(model.SerializeToString())
+
+
+def name_of(encoder: Any) -> str:
+    return str(encoder) if isinstance(encoder, str | Path) else "the network"
+
+
+def _weights_of(encoder: Any) -> tuple[NetworkConfig, dict[str, np.ndarray], DataConfig | None, Calibration | None]:
+    if not isinstance(encoder, str | Path):
+        from gaussproto.classifier.encoders.torch import arrays_of, open_network
+
+        network, data, calibration = open_network(encoder)
+        return network.config, arrays_of(network), data, calibration
+    file = open_weights(weights_file(str(encoder)))
+    return file.network_config, single_precision(file.weights), file.run.data, file.calibration

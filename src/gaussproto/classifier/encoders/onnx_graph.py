@@ -1,0 +1,93 @@
+"""The encoder and the precision as an ONNX graph, made from the weights as arrays: no torch, nothing is traced.
+
+    images, uint8 -> 0 to 1 -> minus each image's mean -> blocks -> x, s_raw -> transform -> embedding, precision
+
+The same function as `GaussianPrototypicalNetwork.embed` with running statistics; batch norm is a part of the filters.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from gaussproto.config import NetworkConfig
+from gaussproto.errors import InputError, import_extra
+from gaussproto.formulas.covariance import find_covariance, find_transform
+
+OPSET, IR = 17, 8  # what runtimes since 2022 know
+EPS = 1e-5  # of nn.BatchNorm2d
+
+
+class Graph:
+    """Nodes and constants of a graph that grows at its end; every method returns the name of what it has added."""
+
+    def __init__(self) -> None:
+        self.onnx = import_extra("onnx", "onnx")
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def add(self, kind: str, *inputs: str, name: str | None = None, **attributes: Any) -> str:
+        return self.add_many(kind, *inputs, names=[name or f"{kind.lower()}_{len(self.nodes)}"], **attributes)[0]
+
+    def add_many(self, kind: str, *inputs: str, names: Sequence[str], **attributes: Any) -> list[str]:
+        self.nodes.append(self.onnx.helper.make_node(kind, inputs, list(names), name=names[0], **attributes))
+        return list(names)
+
+    def constant(self, value: Any, dtype: Any = np.float32) -> str:
+        name = f"constant_{len(self.constants)}"
+        self.constants.append(self.onnx.numpy_helper.from_array(np.array(value, dtype=dtype), name))
+        return name
+
+
+def encoder_graph(config: NetworkConfig, weights: Mapping[str, np.ndarray]) -> Any:
+    """An `onnx.ModelProto`: images (N, channels, H, W) uint8 -> embedding (N, D) and, if there is one, precision.
+
+    The number of images and their size are free; the precision is (N, 1), (N, D) or (N, D, D).
+    """
+    D, covariance = config.embedding_dim, find_covariance(config.covariance)
+    blocks = sorted({int(name.split(".")[2]) for name in weights if name.startswith("encoder.blocks.")})
+    if not blocks:
+        raise InputError("only the package's own encoders of images have an ONNX form: export others with torch.onnx")
+    g = Graph()
+    helper, FLOAT, UINT8 = g.onnx.helper, g.onnx.TensorProto.FLOAT, g.onnx.TensorProto.UINT8
+    y = g.add("Div", g.add("Cast", "images", to=FLOAT), g.constant(255.0))
+    y = g.add("Sub", y, g.add("ReduceMean", y, axes=[1, 2, 3]))
+    for i in blocks:
+        filters, bias = _folded(weights, f"encoder.blocks.{i}.")
+        y = g.add("Conv", y, g.constant(filters), g.constant(bias), kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+        y = g.add("MaxPool", y, kernel_shape=[2, 2], strides=[2, 2])
+        if i < blocks[-1]:  # of the last block the precision may be without
+            y = g.add("Relu", y)
+    x, R = y, covariance.raw_size(D)
+    outputs = {"embedding": [D]}
+    if R:
+        x, s_raw = g.add_many("Split", y, g.constant([D, R], np.int64), names=["x", "s_raw"], axis=1)
+        s_raw = _averaged(g, g.add("Relu", s_raw) if config.precision_relu else s_raw)
+        transform = find_transform(config.transform)
+        learned: dict[str, Any] = {name: weights[f"precision.transform.{name}"] for name in transform.parameters}
+        covariance.onnx(g, s_raw, partial(transform.onnx, g, **learned), D)
+        outputs["precision"] = list(covariance.shape(D))
+    _averaged(g, g.add("Relu", x), name="embedding")
+
+    channels = weights[f"encoder.blocks.{blocks[0]}.conv.weight"].shape[1]
+    graph = helper.make_graph(
+        g.nodes,
+        "encoder",
+        [helper.make_tensor_value_info("images", UINT8, ["N", channels, "H", "W"])],
+        [helper.make_tensor_value_info(name, FLOAT, ["N", *sizes]) for name, sizes in outputs.items()],
+        g.constants,
+    )
+    return helper.make_model(graph, ir_version=IR, opset_imports=[helper.make_opsetid("", OPSET)])
+
+
+def _folded(weights: Mapping[str, np.ndarray], block: str) -> tuple[np.ndarray, np.ndarray]:
+    """Filters and bias of a convolution that does what the block's own and its batch norm do."""
+    filters, norm = weights[f"{block}conv.weight"].astype(np.float64), f"{block}norm."
+    scale = weights[f"{norm}weight"] / np.sqrt(weights[f"{norm}running_var"].astype(np.float64) + EPS)
+    return filters * scale[:, None, None, None], weights[f"{norm}bias"] - weights[f"{norm}running_mean"] * scale
+
+
+def _averaged(g: Graph, y: str, name: str | None = None) -> str:
+    """(N, C, h, w) -> (N, C): one pixel stays what it is."""
+    return g.add("Flatten", g.add("GlobalAveragePool", y), name=name)

@@ -1,0 +1,71 @@
+"""Encoders that torch computes: a network object, a weights file, a head on vectors."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from gaussproto.classifier.encoders.card import Encoder, card_of
+from gaussproto.config import DataConfig
+from gaussproto.errors import InputError
+from gaussproto.formulas.confidence import Calibration
+from gaussproto.formulas.embedded import Embedded
+from gaussproto.model.embed import embed_all
+from gaussproto.model.head import GaussianHead, head_of
+from gaussproto.model.network import GaussianPrototypicalNetwork
+from gaussproto.runs.checkpoint import checkpoint_of
+from gaussproto.runs.weights import open_weights, weights_file
+
+
+class TorchEncoder:
+    """Embeds with a network in evaluation mode, which nobody else holds."""
+
+    def __init__(self, network: GaussianPrototypicalNetwork) -> None:
+        self.network = network
+
+    def __call__(self, inputs: np.ndarray) -> Embedded[np.ndarray]:
+        if isinstance(self.network, GaussianHead):
+            with torch.no_grad():
+                embedded = self.network.embed(torch.tensor(inputs, dtype=torch.float32))
+        else:
+            embedded = embed_all(self.network, torch.from_numpy(inputs))
+        return embedded.map(lambda t: t.cpu().numpy())
+
+
+def torch_encoder(encoder: Any, source: str | None) -> Encoder:
+    network, data, calibration = open_network(encoder)
+    return Encoder(
+        **vars(card_of(network.config, arrays_of(network), data, calibration)),
+        embed=TorchEncoder(network),
+        source=source,
+        takes_vectors=isinstance(network, GaussianHead),
+        features=getattr(network, "features", None),
+    )
+
+
+def open_network(encoder: Any) -> tuple[GaussianPrototypicalNetwork, DataConfig | None, Calibration | None]:
+    """The network that is given or named, in evaluation mode, its data and its calibration if they are known.
+
+    A network object is copied: what its owner does with it later does not change the classifier.
+    """
+    if isinstance(encoder, GaussianPrototypicalNetwork):
+        for part in ("prototypes", "distances"):
+            if getattr(type(encoder), part) is not getattr(GaussianPrototypicalNetwork, part):
+                raise InputError(
+                    f"{type(encoder).__name__} has its own method `{part}`, which a classifier cannot compute: write a "
+                    "subclass of gaussproto.Distance and name it in the network's settings"
+                )
+        return copy.deepcopy(encoder).eval(), None, None
+    if not isinstance(encoder, str | Path):
+        kind = type(encoder).__name__
+        raise InputError(f"encoder is the name of weights, a path, 'identity' or a network (found a {kind})")
+    file = open_weights(weights_file(str(encoder)), "pt")
+    if head := head_of(file.path, file.metadata, file.tensors):
+        return head, None, None
+    return checkpoint_of(file).network().eval(), file.run.data, file.calibration
+
+
+def arrays_of(network: GaussianPrototypicalNetwork) -> dict[str, np.ndarray]:
+    return {name: tensor.detach().cpu().contiguous().numpy() for name, tensor in network.state_dict().items()}

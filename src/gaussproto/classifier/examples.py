@@ -1,0 +1,67 @@
+"""The examples of a classifier, and the Gaussian that they make of each class."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gaussproto.data.labels import classes_of
+from gaussproto.errors import InputError
+from gaussproto.formulas.confidence import left_out_distances
+from gaussproto.formulas.embedded import Embedded
+from gaussproto.formulas.prototype import class_prototypes, support_shares
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """Labelled embeddings and what follows from them; never changed, only replaced."""
+
+    embedded: Embedded[np.ndarray]  # (N, D), (N, E)
+    labels: list[Hashable]  # of each example
+    names: list[str]  # the file of each example, or ""
+    classes: list[Hashable]  # (C,) each label once
+    index: np.ndarray  # (N,) the class of each example
+    prototypes: Embedded[np.ndarray]  # (C, D), (C, E)
+    weights: np.ndarray  # (N,) the share that each example has in its prototype
+    _left_out: dict[tuple[str, bool], np.ndarray] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, embedded: Embedded[np.ndarray], labels: Sequence[Hashable], names: Sequence[str]) -> Examples:
+        classes = classes_of(labels)
+        if len(classes) < 2:
+            raise InputError(f"a classifier needs two classes and has only one class ({classes[0]!r}): add another")
+        position = {label: c for c, label in enumerate(classes)}
+        index = np.array([position[label] for label in labels])
+        x, s = embedded.map(lambda t: t.astype(np.float64))
+        p, s_class = class_prototypes(x, s, index, len(classes))
+        if not np.isfinite(p).all():
+            raise InputError("the embeddings of these examples are too large to be averaged: scale them down")
+        shares = support_shares(s, s_class, index)
+        return cls(embedded, list(labels), list(names), classes, index, Embedded(p, s_class), shares)
+
+    def with_more(self, embedded: Embedded[np.ndarray], labels: Sequence[Hashable], names: Sequence[str]) -> Examples:
+        both = Embedded.join([self.embedded, embedded], np.concatenate)
+        return Examples.of(both, [*self.labels, *labels], [*self.names, *names])
+
+    def without(self, label: Hashable) -> Examples:
+        keep = np.flatnonzero(self.index != self.classes.index(label)).tolist()
+        return Examples.of(self.embedded[keep], [self.labels[i] for i in keep], [self.names[i] for i in keep])
+
+    @property
+    def shots(self) -> np.ndarray:
+        """(C,) how many examples each class has."""
+        return np.bincount(self.index)
+
+    def members(self, c: int) -> np.ndarray:
+        """Which examples are of a class, the heaviest first."""
+        members = np.flatnonzero(self.index == c)
+        return members[np.argsort(-self.weights[members], kind="stable")]
+
+    def left_out(self, distance: str, in_distance: bool) -> np.ndarray:
+        """How far examples are from the others of their class, computed once; see `left_out_distances`."""
+        metric = distance, in_distance
+        if metric not in self._left_out:
+            self._left_out[metric] = left_out_distances(self.embedded, self.index, *metric)
+        return self._left_out[metric]

@@ -1,0 +1,1 @@
+"""Figures drawn from arrays, all in one style."""

@@ -1,0 +1,66 @@
+"""An embedding and its precision, which travel together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+A = TypeVar("A")  # torch.Tensor or numpy.ndarray
+B = TypeVar("B")
+
+
+@dataclass(frozen=True, eq=False)
+class Embedded(Generic[A]):
+    """Embeddings x, (..., D), and their precisions s: (..., E), (..., D, D), or None for a vanilla network.
+
+    Unpacks as `x, s = embedded`; an index picks from both.
+
+    >>> import numpy as np
+    >>> both = Embedded(np.zeros((6, 64)), np.ones((6, 1)))
+    >>> both[:2].x.shape, both[:2].s.shape
+    ((2, 64), (2, 1))
+    """
+
+    x: A
+    s: A | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.x, self.s))
+
+    def __len__(self) -> int:
+        return len(self.x)  # type: ignore[arg-type]
+
+    def __getitem__(self, index: Any) -> Embedded[A]:
+        return self.map(lambda t: t[index])
+
+    def map(self, change: Callable[[Any], B]) -> Embedded[B]:
+        return Embedded(change(self.x), self.s if self.s is None else change(self.s))
+
+    def unflatten(self, sizes: tuple[int, ...]) -> Embedded[A]:
+        """Split the first axis of tensors into several, such as classes and drawings."""
+        return self.map(lambda t: t.unflatten(0, sizes))
+
+    def roll(self, turn: int) -> Embedded[A]:
+        return self.map(lambda t: t.roll(turn, dims=1))
+
+    @classmethod
+    def join(cls, parts: Iterable[Embedded[A]], how: Callable[[list[Any]], A]) -> Embedded[A]:
+        """Concatenate or stack several with `how`, such as `torch.cat`."""
+        parts = list(parts)
+        s = [part.s for part in parts if part.s is not None]
+        return cls(how([part.x for part in parts]), how(s) if s else None)
+
+
+def is_tensor(t: Any) -> bool:
+    """Whether it is a tensor of torch, not an array of NumPy; imports neither."""
+    return hasattr(t, "detach")
+
+
+def ones_like(t: Any) -> Any:
+    """Ones, without a gradient."""
+    if is_tensor(t):
+        return t.new_ones(t.shape)
+    import numpy as np
+
+    return np.ones_like(t)

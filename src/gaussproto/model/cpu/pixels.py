@@ -1,0 +1,125 @@
+"""The encoder's blocks as a CPU computes them fastest: pixel-major, (H, W, N, C), everything a matrix product.
+
+The same function as `Block.forward`, up to rounding. Each block is one call for all images, so it is faster from a
+few dozen images on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from gaussproto.model.cpu.winograd import conv3x3
+
+if TYPE_CHECKING:
+    from gaussproto.model.encoder import Block
+
+FEW_CHANNELS = 4  # up to here a pixel's 3x3 patch is short enough to be written out
+
+
+def encode(blocks: Iterable[Block], images: Tensor) -> Tensor:
+    x = images.permute(2, 3, 0, 1).contiguous()
+    for block in blocks:
+        of_batch = block.norm.training or block.norm.running_mean is None
+        x = _batch_normed(block, x) if of_batch else _folded(block, x)
+    return x.permute(2, 3, 0, 1)
+
+
+def _batch_normed(block: Block, x: Tensor) -> Tensor:
+    if _is_short(x):
+        return _batch_normed_patches(block, x)
+    y = conv3x3(x, block.conv.weight)
+    H, W, N, C = y.shape
+    y = block.norm(y.view(1, H * W, N, C).permute(0, 3, 1, 2))  # (1, C, H * W, N), channels last
+    return block.activate(_pool(y.permute(0, 2, 3, 1).view(H, W, N, C)), channels=-1)
+
+
+def _batch_normed_patches(block: Block, x: Tensor) -> Tensor:
+    """The same for few channels, where activations are largest: their statistics come from those of the patches.
+
+    y = patch . f has the mean E[patch] . f and the variance f' Cov[patch] f. So the norm can be a part of the filters
+    before anything is convolved, and its gradient is one of small matrices.
+    """
+    patches, norm = _patches(x), block.norm
+    rows = patches.flatten(1, 2)  # (H, W * N, P)
+    count = rows.shape[0] * rows.shape[1]
+    mean_patch = rows.mean(dim=1).mean(dim=0)
+    second = torch.bmm(rows.mT, rows).double().sum(dim=0) / count  # a difference of large sums: in double precision
+    covariance = (second - mean_patch.double().outer(mean_patch.double())).to(x.dtype)
+    filters = _as_matrix(block.conv.weight)
+    mean = mean_patch @ filters
+    variance = (filters * (covariance @ filters)).sum(dim=0)
+    _remember(norm, mean.detach(), variance.detach() * (count / (count - 1)))
+    scale = norm.weight * torch.rsqrt(variance + norm.eps)
+    product: Tensor = _PatchProduct.apply(patches, filters * scale)  # type: ignore[no-untyped-call]
+    return block.activate(_pool(product) + (norm.bias - mean * scale), channels=-1)
+
+
+def _remember(norm: nn.BatchNorm2d, mean: Tensor, variance: Tensor) -> None:
+    if not norm.training or norm.running_mean is None or norm.running_var is None:
+        return
+    assert norm.num_batches_tracked is not None
+    norm.num_batches_tracked.add_(1)
+    share = norm.momentum if norm.momentum is not None else 1 / int(norm.num_batches_tracked)
+    norm.running_mean.lerp_(mean, share)
+    norm.running_var.lerp_(variance, share)
+
+
+def _folded(block: Block, x: Tensor) -> Tensor:
+    """With the running statistics: the norm is a part of the filters, and pixels that the pool drops are left out."""
+    norm = block.norm
+    assert norm.running_mean is not None
+    assert norm.running_var is not None
+    scale = norm.weight * torch.rsqrt(norm.running_var + norm.eps)
+    outputs = x.shape[0] // 2 * 2, x.shape[1] // 2 * 2
+    weight = block.conv.weight * scale[:, None, None, None]
+    if _is_short(x):
+        y: Tensor = _PatchProduct.apply(_patches(x, outputs), _as_matrix(weight))  # type: ignore[no-untyped-call]
+    else:
+        y = conv3x3(x, weight, outputs)
+    # The bias does not change which pixel is the largest.
+    return block.activate(_pool(y) + (norm.bias - norm.running_mean * scale), channels=-1)
+
+
+def _is_short(x: Tensor) -> bool:
+    return x.shape[-1] <= FEW_CHANNELS and not x.requires_grad
+
+
+def _patches(x: Tensor, outputs: tuple[int, int] | None = None) -> Tensor:
+    """(H, W, N, C) -> (H, W, N, 9 C), or only the first `outputs` pixels."""
+    H, W = outputs or x.shape[:2]
+    padded = F.pad(x, (0, 0, 0, 0, 1, 1, 1, 1))
+    return torch.cat([padded[i : i + H, j : j + W] for i in range(3) for j in range(3)], dim=-1)
+
+
+def _as_matrix(weight: Tensor) -> Tensor:
+    """(O, C, 3, 3) -> (9 C, O), to multiply patches by."""
+    return weight.permute(2, 3, 1, 0).flatten(0, 2)
+
+
+class _PatchProduct(torch.autograd.Function):
+    """(H, W, N, P) patches times (P, C) filters; the patches need no gradient.
+
+    By itself autograd multiplies a tall matrix by a narrow one for the filters' gradient, ten times slower than this.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, patches: Tensor, filters: Tensor) -> Tensor:
+        ctx.save_for_backward(patches)
+        return patches @ filters
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> tuple[None, Tensor]:
+        (patches,) = ctx.saved_tensors
+        rows = patches.flatten(1, 2).transpose(1, 2)  # (H, P, W * N)
+        return None, torch.bmm(rows, dy.flatten(1, 2)).sum(dim=0)
+
+
+def _pool(y: Tensor) -> Tensor:
+    H, W, N, C = y.shape
+    pooled = F.max_pool2d(y.view(1, H, W, N * C).permute(0, 3, 1, 2), 2)
+    return pooled.permute(0, 2, 3, 1).view(H // 2, W // 2, N, C)

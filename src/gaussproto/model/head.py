@@ -1,0 +1,94 @@
+"""A small Gaussian head on feature vectors from any backbone; `training/head.py` trains it."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from gaussproto.config import NetworkConfig
+from gaussproto.errors import InputError
+from gaussproto.files import write_then_rename
+from gaussproto.formulas.embedded import Embedded
+from gaussproto.model.network import GaussianPrototypicalNetwork
+
+HIDDEN = 32  # between a vector and its precision
+METADATA = "gaussproto-head"
+
+
+class GaussianHead(GaussianPrototypicalNetwork):
+    """A Gaussian prototypical network whose images are vectors of `features` numbers.
+
+    >>> head = GaussianHead(features=512, embedding_dim=64)
+    >>> x, s = head.embed(torch.zeros(3, 512))
+    >>> x.shape, s.shape
+    (torch.Size([3, 64]), torch.Size([3, 1]))
+    """
+
+    def __init__(self, features: int, embedding_dim: int | None = None) -> None:
+        D = embedding_dim or features
+        config = NetworkConfig(
+            embedding_dim=D, covariance="radius", transform="exp", precision_relu=False, weighting="prototype"
+        )
+        super().__init__(config, backbone=nn.Identity(), features=features)
+        self.config = config  # the head is the encoder
+        self.features = features
+        self.encoder: _VectorEncoder = _VectorEncoder(features, D)
+
+    def embed(self, images: Tensor) -> Embedded[Tensor]:
+        x, s_raw = self.encoder(images).split(self.sizes, dim=1)
+        return Embedded(x, self.precision(s_raw))
+
+    def save(self, path: Path | str) -> None:
+        """Write the head to a safetensors file, which can then be named as an encoder."""
+        tensors = {name: t.detach().cpu().contiguous().clone() for name, t in self.state_dict().items()}
+        settings = {"features": self.features, "embedding_dim": self.config.embedding_dim}
+        with write_then_rename(Path(path)) as temporary:
+            save_file(tensors, temporary, metadata={METADATA: json.dumps(settings)})
+
+
+def head_of(path: Path, metadata: Mapping[str, str], tensors: dict[str, Tensor]) -> GaussianHead | None:
+    """The head in an opened file, or None if it holds something else."""
+    if METADATA not in metadata:
+        return None
+    try:
+        head = GaussianHead(**json.loads(metadata[METADATA]))
+        head.load_state_dict(tensors)
+    except (TypeError, RuntimeError, json.JSONDecodeError) as error:
+        raise InputError(f"the head in {path} does not fit its own settings ({error}): train it again") from error
+    return head.eval()
+
+
+class _VectorEncoder(nn.Module):
+    """Centred and scaled vectors -> a linear map for x beside a small network for s_raw, which begins at 0."""
+
+    mean: Tensor
+    scale: Tensor
+
+    def __init__(self, features: int, D: int) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(features))
+        self.register_buffer("scale", torch.ones(()))  # one for all: the vectors' own metric stays
+        self.embedding = nn.Linear(features, D, bias=False)
+        last = nn.Linear(HIDDEN, 1)
+        self.raw = nn.Sequential(nn.Linear(features, HIDDEN), nn.ReLU(), last)
+        nn.init.eye_(self.embedding.weight)
+        nn.init.zeros_(last.weight)
+        nn.init.zeros_(last.bias)
+
+    def begin(self, vectors: Tensor) -> None:
+        """Take the middle and the size of the training vectors, and their widest directions if D is smaller."""
+        self.mean.copy_(vectors.mean(dim=0))
+        centred = vectors - self.mean
+        self.scale.copy_(centred.square().mean().sqrt().clamp_min(1e-12))
+        F, D = self.embedding.in_features, self.embedding.out_features
+        if F > D:
+            _, _, directions = torch.linalg.svd(centred / self.scale, full_matrices=False)
+            with torch.no_grad():
+                self.embedding.weight[: len(directions)] = directions[:D]
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        v = (vectors - self.mean) / self.scale
+        return torch.cat([self.embedding(v), self.raw(v)], dim=1)

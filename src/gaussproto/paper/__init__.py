@@ -1,0 +1,1 @@
+"""The paper's tables and figures: its rows, their runs, its numbers beside ours."""

@@ -1,0 +1,190 @@
+"""A run on disk: `config.json`, `split.json`, `log.jsonl`, `checkpoints/`, `metrics.json`."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+from gaussproto.config import SECTIONS, RunConfig, TrainingConfig, read_config
+from gaussproto.errors import InputError
+from gaussproto.files import locked, read_json, remove_leftovers, write_json, write_then_rename
+from gaussproto.model.network import GaussianPrototypicalNetwork
+from gaussproto.provenance import machine
+from gaussproto.runs.checkpoint import Checkpoint, Position, load_checkpoint
+from gaussproto.runs.metrics import Evaluation, Kept, LogRecord, Metrics, RunEvaluation, TrainingSummary, parse_result
+from gaussproto.runs.weights import weights_file
+
+
+class RunFolder:
+    """Where the files of a run are."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config = path / "config.json"
+        self.split = path / "split.json"
+        self.log_file = path / "log.jsonl"
+        self.metrics = path / "metrics.json"
+        self.checkpoints = path / "checkpoints"
+        self.last = self.checkpoints / "last.safetensors"
+
+    def kept(self, episode: int) -> Path:
+        return self.checkpoints / f"episode-{episode:06d}.safetensors"
+
+    def snapshot(self, episode: int) -> Path:
+        return self.checkpoints / f"snapshot-{episode:06d}.safetensors"
+
+    def snapshots(self) -> list[Path]:
+        return sorted(self.checkpoints.glob("snapshot-*.safetensors"))
+
+    def weights(self, which: Literal["last", "top"]) -> list[Path]:
+        """The weights to evaluate: the last, or those with the highest training accuracy."""
+        last = weights_file(str(self.path))
+        if which == "last":
+            return [last]
+        return [self.kept(episode) for _, episode in load_checkpoint(last).position.kept] or [last]
+
+    def open(self, config: RunConfig, resume: bool) -> None:
+        """Begin a run here, or make sure that the one to be resumed is the same."""
+        if self.path.exists() and not self.path.is_dir():
+            raise InputError(f"{self.path} is a file: choose a folder with --out")
+        if not self.config.exists():
+            if self.path.exists() and any(self.path.iterdir()):
+                raise InputError(f"{self.path} holds other files: choose another folder with --out")
+            write_json(self.config, config.model_dump(mode="json"))
+            if config.data.split:
+                write_json(self.split, config.data.split.model_dump(mode="json"))
+            return
+        if not resume:
+            remedy = "continue it with --resume, choose another folder with --out, or remove it"
+            raise InputError(f"{self.path} already holds a run: {remedy}")
+        changed = _differences(read_config(self.config), config)
+        if changed:
+            raise InputError(f"{self.path} holds a run with other settings ({changed}): resume it with its own")
+
+    def locked(self) -> AbstractContextManager[None]:
+        return locked(self.path, "wait for it, or use another folder")
+
+    def forget_after(self, episode: int, kept: list[tuple[float, int]]) -> None:
+        """Take back what a run that was killed had written after its last checkpoint."""
+        if self.log_file.exists():
+            lines = [line for line in self._log_lines() if line["episode"] <= episode]
+            with write_then_rename(self.log_file) as temporary:
+                temporary.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+        self.prune(kept)
+        for path in self.snapshots():
+            if path > self.snapshot(episode):
+                path.unlink()
+        remove_leftovers(self.path)
+        remove_leftovers(self.checkpoints)
+
+    def prune(self, kept: list[tuple[float, int]]) -> None:
+        wanted = {self.kept(episode) for _, episode in kept}
+        for path in {*self.checkpoints.glob("episode-*.safetensors")} - wanted:
+            path.unlink()
+
+    @contextmanager
+    def log(self) -> Iterator[Callable[[LogRecord], None]]:
+        with self.log_file.open("a", buffering=1) as file:
+            yield lambda record: print(record.model_dump_json(), file=file)
+
+    def read_log(self, only_last: bool = False) -> list[LogRecord]:
+        lines = self._log_lines()
+        return [parse_result(LogRecord, line, str(self.log_file)) for line in (lines[-1:] if only_last else lines)]
+
+    def _log_lines(self) -> list[dict[str, Any]]:
+        """Every whole line of the log; what a run that trains is just writing is left out."""
+        lines = []
+        for line in self.log_file.read_text().splitlines() if self.log_file.exists() else ():
+            try:
+                lines.append(json.loads(line))
+            except json.JSONDecodeError:
+                break
+        return lines
+
+    @property
+    def ended(self) -> bool:
+        if not self.config.exists():
+            return False
+        training = self.read_metrics().training
+        return training is not None and training.episodes == read_config(self.config).training.episodes
+
+    def read_metrics(self) -> Metrics:
+        path = self.metrics
+        return parse_result(Metrics, read_json(path), str(path)) if path.exists() else Metrics()
+
+    def write_metrics(self, **parts: Any) -> None:
+        """Replace parts of `metrics.json`, such as `damage`; the other parts stay."""
+        self._write(self.read_metrics().model_copy(update=parts))
+
+    def write_evaluation(
+        self, data: str, which: Literal["last", "top"], scored: Sequence[Checkpoint], result: Evaluation,
+        split: Path | None = None,
+    ) -> None:  # fmt: skip
+        """Merge scores into `metrics.json`, keeping earlier ways and shots of the same weights."""
+        evaluation = run_evaluation(str(self.path), data, which, scored, result, split)
+        self._write(self.read_metrics().with_evaluation(evaluation))
+
+    def write_summary(self, network: GaussianPrototypicalNetwork, position: Position, training: TrainingConfig) -> None:
+        """Record in `metrics.json` how the training went, its command and code, and the machine."""
+        (last,) = self.read_log(only_last=True)
+        before = self.read_metrics()
+        if before.training is None or before.training.episodes != position.episode:
+            before = Metrics(curve=before.curve)  # the rest was measured on the way
+        summary = TrainingSummary(
+            episodes=position.episode,
+            seconds=round(position.seconds, 1),
+            loss=last.loss,
+            accuracy=last.accuracy,
+            kept=tuple(Kept(episode=episode, accuracy=accuracy) for accuracy, episode in position.kept),
+            parameters=sum(parameter.numel() for parameter in network.parameters()),
+            seed=training.seed,
+            init=training.init,
+            command=position.command,
+            commits=tuple(position.commits),
+            threads=tuple(position.threads),
+        )
+        self._write(before.model_copy(update={"training": summary, "machine": machine()}))
+
+    def _write(self, metrics: Metrics) -> None:
+        write_json(self.metrics, metrics.model_dump(mode="json"))
+
+
+def run_evaluation(
+    target: str, data: str, which: Literal["last", "top"], scored: Sequence[Checkpoint], result: Evaluation,
+    split: Path | None = None,
+) -> RunEvaluation:  # fmt: skip
+    return RunEvaluation(
+        **dict(result),
+        target=target,
+        data=data,
+        split=str(split) if split else None,
+        checkpoint=which,
+        episodes=tuple(checkpoint.position.episode for checkpoint in scored),
+    )
+
+
+def find_weights(target: str, which: Literal["last", "top"] = "last") -> list[Path]:
+    """The weights files of a run folder; or one file, by its path or as the name of bundled weights."""
+    if Path(target).is_dir():
+        return RunFolder(Path(target)).weights(which)
+    file = weights_file(target)
+    if which == "top":
+        raise InputError(f"{target} is one checkpoint: --checkpoints top goes with a run folder")
+    return [file]
+
+
+def load_network(target: Path | str) -> GaussianPrototypicalNetwork:
+    """The network of a run folder's last checkpoint, of a weights file, or of bundled weights, ready to embed."""
+    return load_checkpoint(weights_file(str(target))).network().eval()
+
+
+def _differences(there: RunConfig, here: RunConfig) -> str:
+    changed = []
+    for section in SECTIONS:
+        old, new = getattr(there, section).model_dump(), getattr(here, section).model_dump()
+        for name in old:
+            if old[name] != new[name]:
+                long = isinstance(old[name], dict) or isinstance(new[name], dict)
+                changed.append(name if long else f"{name}: {old[name]} there, {new[name]} here")
+    return "; ".join(changed)

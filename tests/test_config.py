@@ -160,3 +160,11 @@ def test_presets_that_are_not_there(tmp_path):
     (tmp_path / "config.json").write_text('{"name": "x", "colour": "red"}')
     with pytest.raises(InputError, match=r"config\.json: .*colour"):
         preset(str(tmp_path / "config.json"))
+
+
+@pytest.mark.parametrize(("invert", "ink"), [(None, "detect"), (False, "bright"), (True, "dark")])
+def test_files_of_before_say_invert(invert, ink):
+    assert parse_config({"name": "old", "data": {"invert": invert}}).data.ink == ink
+    for wrong in ("yes", [], {}):
+        with pytest.raises(InputError, match="invert is true, false or null"):
+            parse_config({"name": "old", "data": {"invert": wrong}})

@@ -61,8 +61,10 @@ class DataConfig(_Frozen):
     def _read_invert(cls, tree: Any) -> Any:
         """Files of before the first release have `invert` in place of `ink`."""
         if isinstance(tree, dict) and "invert" in tree:
-            inks = {None: "detect", False: "bright", True: "dark"}
-            return {"ink": inks[tree["invert"]]} | {name: tree[name] for name in tree if name != "invert"}
+            if tree["invert"] not in (None, False, True):
+                raise ValueError(f"invert is true, false or null (found {tree['invert']!r})")
+            ink = {None: "detect", False: "bright", True: "dark"}[tree["invert"]]
+            return {"ink": ink} | {name: tree[name] for name in tree if name != "invert"}
         return tree
 
     @property

@@ -15,11 +15,7 @@ class InputError(ValueError):
 
 
 def did_you_mean(name: object, known: Iterable[object], otherwise: str) -> str:
-    """A hint for an unknown name: the closest known one, or `otherwise`.
-
-    >>> did_you_mean("radus", ["radius", "diagonal"], "choose another")
-    "did you mean 'radius'?"
-    """
+    """A hint for an unknown name: the closest known one, or `otherwise`."""
     near = difflib.get_close_matches(str(name), map(str, known), n=1)
     return f"did you mean {near[0]!r}?" if near else otherwise
 

@@ -56,6 +56,11 @@ MODULE = '''
             return torch.cat([s[:, :1].expand(-1, D // 2), s[:, 1:].expand(-1, D - D // 2)], dim=1)
 
 
+    class NeedsMore(gp.Distance):
+        def __init__(self, scale):
+            self.scale = scale
+
+
     class Tiny(nn.Module):
         """A backbone that normalises by itself."""
 
@@ -74,6 +79,7 @@ def lab(tmp_path_factory):
     """The name of a user's module, somewhere on the path."""
     folder = tmp_path_factory.mktemp("lab")
     (folder / "their_lab.py").write_text(textwrap.dedent(MODULE))
+    (folder / "their_broken_lab.py").write_text("raise RuntimeError('no GPU')")
     sys.path.insert(0, str(folder))
     yield "their_lab"
     sys.path.remove(str(folder))
@@ -181,6 +187,35 @@ def test_an_own_network_trains_resumes_evaluates_and_reports(lab, characters, tm
     assert "their_lab:Tiny" in (tmp_path / "r.html").read_text()
 
 
+@pytest.mark.parametrize("later", ["exp", "learned_softplus"])
+@pytest.mark.parametrize("same_object", [True, False])
+def test_a_given_network_resumes_with_the_transform_of_its_stage(characters, tmp_path, later, same_object):
+    """Stages change the transform on the way; a resumed run ends as one that never stopped."""
+    small = settings(episodes=30, checkpoint_every=10, transform="softplus")
+    stages = tuple(gp.Stage(episodes=10, transform=transform) for transform in (None, later, None))
+    config = small.model_copy(update={"training": small.training.model_copy(update={"stages": stages})})
+
+    def new():
+        torch.manual_seed(1)
+        return gp.GaussianPrototypicalNetwork(config.network)
+
+    class StopError(Exception):
+        pass
+
+    def stop(record):
+        if record.episode == 30:
+            raise StopError
+
+    whole = gp.train(config, characters, tmp_path / "whole", network=new())
+    first = new()
+    with pytest.raises(StopError):
+        gp.train(config, characters, tmp_path / "half", network=first, on_log=stop)
+    again = gp.train(config, characters, tmp_path / "half", network=first if same_object else new(), resume=True)
+    assert again.network.config.transform == later
+    for name, value in whole.network.state_dict().items():
+        assert torch.equal(value, again.network.state_dict()[name]), name
+
+
 def test_what_cannot_be_saved_is_refused(characters, tmp_path):
     class Local(gp.Distance):
         def value(self, x, p, s):
@@ -209,6 +244,7 @@ def test_what_cannot_be_saved_is_refused(characters, tmp_path):
         ("no_such_lab:Manhattan", "cannot import the distance no_such_lab:Manhattan"),
         ("os:system", "os is a part of Python"),
         ("numpy:ndarray", "not a distance"),
+        (3, "a distance is"),
     ],
 )
 def test_unknown_names_are_refused(name, message):
@@ -216,6 +252,13 @@ def test_unknown_names_are_refused(name, message):
         settings(distance=name)
     with pytest.raises(gp.InputError, match=message):
         gp.GaussianPrototypeClassifier("identity", distance=name).fit([[0.0], [1.0]], [0, 1])
+
+
+def test_what_is_wrong_in_a_users_module_is_one_sentence(lab):
+    with pytest.raises(gp.InputError, match="NeedsMore cannot be made without arguments"):
+        settings(distance=f"{lab}:NeedsMore")
+    with pytest.raises(gp.InputError, match=r"cannot import the distance their_broken_lab:X \(no GPU\)"):
+        settings(distance="their_broken_lab:X")
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,7 @@ def test_far_distances_stay_numbers():
     d = np.array([[1e5, 2e5], [3e300, 1.0]])
     np.testing.assert_array_equal(probabilities(d), [[1, 0], [0, 1]])
     assert negative_log_likelihood(d[:1], np.array([1])) == pytest.approx(1e5)
+    np.testing.assert_array_equal(probabilities(np.array([[1.0, 2.0]]), temperature=1e-310), [[1, 0]])
 
 
 @pytest.mark.parametrize("truly", [0.3, 1.0, 4.0])

@@ -13,8 +13,7 @@ from gaussproto.formulas.covariance import find_covariance, find_transform
 from gaussproto.formulas.distance import distances, find_distance
 from gaussproto.formulas.embedded import Embedded
 from gaussproto.formulas.prototype import class_prototypes
-from gaussproto.model.network import GaussianPrototypicalNetwork
-from gaussproto.model.precision import LearnedTransform, Precision
+from gaussproto.model.network import GaussianPrototypicalNetwork, LearnedTransform, Precision
 from gaussproto.training.step import episode_loss
 from tests.formulas import oracle
 

@@ -14,7 +14,7 @@ from gaussproto.config import Stage
 from gaussproto.errors import InputError
 from gaussproto.evaluation.protocol import evaluate
 from gaussproto.evaluation.robustness import damage_study
-from gaussproto.model.precision import Precision
+from gaussproto.model.network import Precision
 from gaussproto.presets import preset
 from gaussproto.provenance import machine
 from gaussproto.runs.checkpoint import load_checkpoint, save_checkpoint
@@ -345,6 +345,19 @@ def test_a_live_precision_is_logged(characters, tmp_path):
     assert last["precision_std"] > 0.01
     train(tiny(covariance="none"), characters, tmp_path / "vanilla")
     assert '"precision_mean":null' in (tmp_path / "vanilla" / "log.jsonl").read_text()
+
+
+def test_a_damaged_line_of_the_log_costs_only_itself(characters, tmp_path):
+    config = tiny(episodes=40)
+    train(config, characters, tmp_path / "run")
+    log = tmp_path / "run" / "log.jsonl"
+    lines = log.read_text().splitlines()
+    log.write_text("\n".join([lines[0], lines[1][:30], "3", *lines[2:]]) + "\n")
+    train(config, characters, tmp_path / "run", resume=True)
+    assert [record.episode for record in RunFolder(tmp_path / "run").read_log()] == [10, 30, 40]
+    log.write_text("")
+    with pytest.raises(InputError, match="is empty or damaged: train the run again"):
+        train(config, characters, tmp_path / "run", resume=True)
 
 
 def test_schedules():

@@ -109,7 +109,7 @@ def evaluate(
     title = f"{target} on {config.data}: accuracy in %, {norm} statistics, {classes}"
     console.print_table(title, ["", *(f"{way}-way" for way in result.ways)], rows, right=1)
     std = "; std is the standard deviation over the checkpoints" if result.checkpoints > 1 else ""
-    return console.say(f"± is the 95 % interval over characters{std}; {result.rounds} rounds of random groups")
+    return console.say(f"± is the 95 % interval over characters{std}; rounds of random groups: {result.rounds}")
 
 
 def _data_for(config: RunConfig, data: str | None, split: Path | None) -> DataConfig:

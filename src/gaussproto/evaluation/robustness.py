@@ -64,11 +64,7 @@ def each_precision(s: Tensor | None) -> np.ndarray:
 
 
 def share_higher(some: np.ndarray, others: np.ndarray) -> float:
-    """How often one of `some` is above one of `others`, the AUROC; ties count half.
-
-    >>> share_higher(np.array([1.0, 2.0, 3.0]), np.array([2.0]))
-    0.5
-    """
+    """How often one of `some` is above one of `others`, the AUROC; ties count half."""
     truth = np.repeat([1, 0], [len(some), len(others)])
     return float(roc_auc_score(truth, np.concatenate([some, others])))
 

@@ -71,14 +71,17 @@ def probabilities(d: np.ndarray, temperature: float = 1.0) -> np.ndarray:
     """
     from scipy.special import softmax
 
-    return np.asarray(softmax(-d / temperature, axis=-1))
+    with np.errstate(over="ignore"):  # far is far, whatever the temperature
+        return np.asarray(softmax((d.min(axis=-1, keepdims=True) - d) / temperature, axis=-1))
 
 
 def negative_log_likelihood(d: np.ndarray, truth: np.ndarray, temperature: float = 1.0) -> float:
     """The mean of minus the logarithm of the probability of the true class, in nats."""
     from scipy.special import log_softmax
 
-    return float(-log_softmax(-d / temperature, axis=1)[np.arange(len(d)), truth].mean())
+    return float(
+        -log_softmax((d.min(axis=1, keepdims=True) - d) / temperature, axis=1)[np.arange(len(d)), truth].mean()
+    )
 
 
 def expected_calibration_error(p: np.ndarray, truth: np.ndarray) -> float:

@@ -92,7 +92,8 @@ DISTANCES: dict[str, Distance] = {
 
 
 def find_distance(name: str) -> Distance:
-    return DISTANCES.get(name) or find(Distance, DISTANCES, name)
+    own = DISTANCES.get(name) if isinstance(name, str) else None
+    return own or find(Distance, DISTANCES, name)
 
 
 def distances(x: Tensor, p: Tensor, s_class: Tensor | None = None, distance: str = "euclidean") -> Tensor:

@@ -13,14 +13,19 @@ T = TypeVar("T")
 
 def find(kind: type[T], own: Mapping[str, T], name: str) -> T:
     """The object of that name: from the table `own`, or imported if the name is `module:name`."""
+    what = kind.__name__.lower()
+    if not isinstance(name, str):
+        raise InputError(f"a {what} is named by text (found {name!r})")
     if name in own:
         return own[name]
-    what = kind.__name__.lower()
     if ":" not in name:
         hint = did_you_mean(name, own, f"choose one of {', '.join(own)}, or name your own as module:name")
         raise InputError(f"there is no {what} {name!r}: {hint}")
     imported = _import(name, what)
-    made = imported() if isinstance(imported, type) and issubclass(imported, kind) else imported
+    try:
+        made = imported() if isinstance(imported, type) and issubclass(imported, kind) else imported
+    except TypeError as error:
+        raise InputError(f"the {what} {name} cannot be made without arguments ({error})") from None
     if not isinstance(made, kind):
         raise InputError(f"{name} is not a {what}: write a subclass of gaussproto.{kind.__name__}")
     return made
@@ -44,7 +49,7 @@ def name_of(kind: type[T], own: Mapping[str, T], value: Any) -> str:
         if known is value:
             return name
     path = import_path(type(value))
-    if vars(find(kind, own, path)) != vars(value):
+    if repr(vars(find(kind, own, path))) != repr(vars(value)):  # arrays among them have no one truth
         raise InputError(f"{path}() is not the given object: let it take no arguments, so that it can be saved")
     return path
 
@@ -69,6 +74,6 @@ def _import(path: str, what: str) -> Any:
         raise InputError(f"{path} is not a {what}: {module} is a part of Python")
     try:
         return getattr(import_module(module), name)
-    except (ImportError, AttributeError, ValueError, TypeError) as error:
+    except Exception as error:  # whatever a module of the user's raises
         message = f"cannot import the {what} {path} ({error}): install its module or put it on the path"
         raise InputError(message) from None

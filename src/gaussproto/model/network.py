@@ -10,13 +10,12 @@ from torch import Tensor, nn
 
 from gaussproto.config import NetworkConfig
 from gaussproto.errors import InputError
-from gaussproto.formulas.covariance import find_covariance, find_transform
+from gaussproto.formulas.covariance import Covariance, Transform, find_covariance, find_transform
 from gaussproto.formulas.distance import find_distance
 from gaussproto.formulas.embedded import Embedded
 from gaussproto.formulas.named import find_callable, import_path
 from gaussproto.formulas.prototype import class_prototypes
 from gaussproto.model.encoder import Encoder, Head
-from gaussproto.model.precision import LearnedTransform, Precision
 from gaussproto.setting_types import FILTERS
 
 
@@ -87,6 +86,37 @@ class GaussianPrototypicalNetwork(nn.Module):
         """Go on with another transform; all weights stay."""
         self.config = self.config.model_copy(update={"transform": transform})
         self.precision.transform = LearnedTransform(find_transform(transform)).to(next(self.parameters()).device)
+
+
+class Precision(nn.Module):
+    """From the raw output to the precision of each image.
+
+    >>> from gaussproto.formulas.covariance import Full, Softplus
+    >>> Precision(Full(), 3, Softplus())(torch.zeros(2, 6)).shape
+    torch.Size([2, 3, 3])
+    """
+
+    def __init__(self, covariance: Covariance, D: int, transform: Transform) -> None:
+        super().__init__()
+        self.covariance, self.D = covariance, D
+        self.transform = LearnedTransform(transform)
+
+    def forward(self, s_raw: Tensor) -> Tensor | None:
+        """(N, R) -> (N, E), or (N, D, D) if full, or None."""
+        return self.covariance.precision(s_raw, self.transform, self.D)
+
+
+class LearnedTransform(nn.Module):
+    """A transform with its learned scalars as parameters."""
+
+    def __init__(self, transform: Transform) -> None:
+        super().__init__()
+        self.value = transform.value
+        for name, start in transform.parameters.items():
+            self.register_parameter(name, nn.Parameter(torch.tensor(start)))
+
+    def forward(self, s_raw: Tensor) -> Tensor:
+        return self.value(s_raw, **dict(self.named_parameters()))
 
 
 def as_float(images: Tensor) -> Tensor:

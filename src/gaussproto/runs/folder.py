@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -93,14 +93,12 @@ class RunFolder:
         return [parse_result(LogRecord, line, str(self.log_file)) for line in (lines[-1:] if only_last else lines)]
 
     def _log_lines(self) -> list[dict[str, Any]]:
-        """Every whole line of the log; what a run that trains is just writing is left out."""
+        """Every whole line of the log; damaged ones, and what a run that trains is just writing, are left out."""
         lines = []
         for line in self.log_file.read_text().splitlines() if self.log_file.exists() else ():
-            try:
+            with suppress(json.JSONDecodeError):
                 lines.append(json.loads(line))
-            except json.JSONDecodeError:
-                break
-        return lines
+        return [line for line in lines if isinstance(line, dict) and "episode" in line]
 
     @property
     def ended(self) -> bool:
@@ -127,15 +125,16 @@ class RunFolder:
 
     def write_summary(self, network: GaussianPrototypicalNetwork, position: Position, training: TrainingConfig) -> None:
         """Record in `metrics.json` how the training went, its command and code, and the machine."""
-        (last,) = self.read_log(only_last=True)
-        before = self.read_metrics()
+        records, before = self.read_log(only_last=True), self.read_metrics()
+        if not records:
+            raise InputError(f"{self.log_file} is empty or damaged: train the run again")
         if before.training is None or before.training.episodes != position.episode:
             before = Metrics(curve=before.curve)  # the rest was measured on the way
         summary = TrainingSummary(
             episodes=position.episode,
             seconds=round(position.seconds, 1),
-            loss=last.loss,
-            accuracy=last.accuracy,
+            loss=records[0].loss,
+            accuracy=records[0].accuracy,
             kept=tuple(Kept(episode=episode, accuracy=accuracy) for accuracy, episode in position.kept),
             parameters=sum(parameter.numel() for parameter in network.parameters()),
             seed=training.seed,

@@ -219,12 +219,13 @@ def parse_result(kind: type[R], tree: Any, name: str) -> R:
     """Check what a file holds; errors call the file `name`."""
     version = tree.get("version") if isinstance(tree, dict) else None
     known = kind.model_fields["version"].default
+    remedy = "train the run again" if kind is LogRecord else "measure it again"
     if version != known:
         found = "without a version, from before the first release" if version is None else f"of version {version}"
-        raise InputError(f"{name} is {found}, and this gaussproto reads version {known}: measure the run again")
+        raise InputError(f"{name} is {found}, and this gaussproto reads version {known}: {remedy}")
     try:
         return kind.model_validate(tree)
     except ValidationError as error:
         problem = error.errors()[0]
         where = ".".join(map(str, problem["loc"]))
-        raise InputError(f"{name} is damaged ({where}: {problem['msg']}): measure the run again") from None
+        raise InputError(f"{name} is damaged ({where}: {problem['msg']}): {remedy}") from None

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from gaussproto.config import NetworkConfig, RunConfig, Stage
+from gaussproto.config import NetworkConfig, RunConfig, Stage, read_config
 from gaussproto.data.damage import damage
 from gaussproto.data.distort import distort
 from gaussproto.data.images import LabelledImages
@@ -92,6 +92,10 @@ def train(
     check_enough(images, episode.way, episode.drawings)
     check_device(device)
     run = RunFolder(Path(out or Path("runs") / config.name))
+    if network is not None and run.config.exists():
+        begun = read_config(run.config).network
+        if begun == network.config.model_copy(update={"transform": begun.transform}):  # stages change it
+            config = config.model_copy(update={"network": begun})
     if config.training.init and not run.last.exists():
         read_init(config)  # what is wrong with it is said before there is a folder
     run.open(config, resume)
@@ -149,6 +153,7 @@ class _Training:
                 raise InputError(f"{problem}: bring them back, or start another run with --out")
             self.network, self.position = checkpoint.network(), checkpoint.position
             if network is not None:
+                network.set_transform(self.position.transform)
                 network.load_state_dict(self.network.state_dict())
                 self.network = network
             self.generator.set_state(checkpoint.tensors["generator"])

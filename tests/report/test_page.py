@@ -290,11 +290,12 @@ def test_paths_may_be_strings(copies, tmp_path, monkeypatch, characters):
 
 
 def test_results_of_an_older_form_are_refused(copies, tmp_path):
-    for name in ("metrics.json", "log.jsonl"):
+    old = {"metrics.json": '{"training": {"episodes": 40}}\n', "log.jsonl": '{"episode": 10, "loss": 1.5}\n'}
+    for (name, content), remedy in zip(old.items(), ("measure it again", "train the run again"), strict=True):
         run = tmp_path / name / "run"
         shutil.copytree(copies["none"].path, run)
-        (run / name).write_text('{"training": {"episodes": 40}}\n')
-        with pytest.raises(InputError, match=f"{name} is without a version.*measure the run again"):
+        (run / name).write_text(content)
+        with pytest.raises(InputError, match=f"{name} is without a version.*{remedy}"):
             write_report([copies["radius"].path, run], tmp_path / "page.html")
     assert not (tmp_path / "page.html").exists()
 

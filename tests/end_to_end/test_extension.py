@@ -107,6 +107,9 @@ def test_a_new_distance_is_one_object_in_one_file(lab, characters, tmp_path, gau
     plain.distances = None  # whatever is asked goes through `order`
     plain.order = lambda x, p, s: torch.from_numpy(np.stack([by_manhattan(*pair).T for pair in zip(x, p, strict=True)]))
     assert gp.evaluate(plain, characters, ways=[5], shots=[1, 3], rounds=2) == result
+    euclidean = gp.GaussianPrototypicalNetwork(network.config.model_copy(update={"distance": "euclidean"}))
+    euclidean.load_state_dict(network.state_dict())
+    assert gp.evaluate(euclidean, characters, ways=[5], shots=[1, 3], rounds=2).scores != result.scores
 
     # Calibrated: the distance's own power scales the thresholds with the embeddings.
     weights = run.folder / "checkpoints" / "last.safetensors"

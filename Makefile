@@ -4,13 +4,14 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test lint format bench clean
+.PHONY: demo test lint docs format bench clean
 
 demo: $(INSTALLED)  ## train on the embedded data, evaluate on unseen alphabets, write a report
 	rm -rf runs/demo
 	$(BIN)/gaussproto train demo --out runs/demo
 	$(BIN)/gaussproto evaluate runs/demo --ways 5,20 --shots 1,5
 	$(BIN)/gaussproto report runs/demo --out runs/demo/report.html
+	@echo "Done. Open the report in a browser: $(CURDIR)/runs/demo/report.html"
 
 test: lint  ## everything that CI checks
 	$(BIN)/pytest
@@ -20,6 +21,10 @@ lint: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+
+docs: $(INSTALLED)  ## the documentation as a site, in site/; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "Done. Open the documentation in a browser: $(CURDIR)/site/index.html"
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
@@ -32,8 +37,8 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("gaussproto needs Python 3.11 or later" if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs]'
 	touch $@
 
 clean:
-	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,12 +1,12 @@
-"""How fast gaussproto is, and how accurate what it ships is. Not a part of the installed package.
+"""Benchmarks of the speed of gaussproto and of the accuracy of its bundled weights. Not part of the installed package.
 
-`make bench` runs `python -m benchmarks`: every case of `cases.py` is measured in worker processes (`worker.py`), most
-against the textbook implementation in `plain.py`. `publish.py` puts the results into `docs/performance.md`.
+`make bench` runs `python -m benchmarks`. It measures every case of `cases.py` in worker processes (`worker.py`), most
+of them against the textbook implementation in `plain.py`. `publish.py` writes the results to `docs/performance.md`.
 
-Other benchmarks, each `python -m benchmarks.NAME`:
-    bundled     scores the bundled weights on all of Omniglot's test classes and compares with their cards
+Run the other benchmarks with `python -m benchmarks.NAME`:
+    bundled     scores the bundled weights on all test classes of Omniglot and compares them with their model cards
     classifier  scores and times the classifier on Omniglot's files
     vectors     scores feature vectors, with and without a Gaussian head
     compile     times a training step with and without torch.compile
-    start       times the data and the start of the command
+    start       times loading the data and starting the command
 """

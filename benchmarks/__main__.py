@@ -1,6 +1,6 @@
-"""Measure how fast gaussproto is on this machine, against a plain implementation. Nothing else should be running.
+"""Measure how fast gaussproto is on this machine, compared with a plain implementation. Stop other programs first.
 
-make bench ARGS="--quick --only 'step small'" passes options.
+Pass options in ARGS: make bench ARGS="--quick --only 'step small'"
 """
 
 from __future__ import annotations
@@ -16,12 +16,16 @@ from gaussproto.cli import console
 def main() -> None:
     options = parser(__doc__)
     options.prog = "python -m benchmarks"
-    options.add_argument("--only", metavar="WORDS", help="only cases with these words: 'step small', growth, accuracy")
-    options.add_argument("--quick", action="store_true", help="fewer and shorter repetitions: a first impression")
     options.add_argument(
-        "--accuracy", action="store_true", help="also the time to 95 %% and 96 %% on Omniglot, ten minutes more"
+        "--only", metavar="WORDS", help="only cases with these words, for example 'step small', growth or accuracy"
     )
-    options.add_argument("--json", action="store_true", help="print one JSON object on stdout and nothing else there")
+    options.add_argument("--quick", action="store_true", help="fewer and shorter repetitions, for a first impression")
+    options.add_argument(
+        "--accuracy",
+        action="store_true",
+        help="also measure the training time to 95 %% and 96 %% on Omniglot (ten minutes)",
+    )
+    options.add_argument("--json", action="store_true", help="print only one JSON object on stdout")
     options.add_data_root()
     chosen = options.parse_args()
 

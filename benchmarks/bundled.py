@@ -1,7 +1,7 @@
-"""Score the bundled weights on all of Omniglot's test classes, and compare with what their cards say.
+"""Score the bundled weights on all test classes of Omniglot, and compare the scores with their model cards.
 
-Exits with 1 if a score differs from its card by more than one unit of the card's last digit: half of that is rounding,
-the rest is for the last bits of other processors, which can change the answer to a few of a million queries.
+Exits with code 1 if a score differs from its card by more than one unit of the last digit. Half a unit is rounding. The
+rest allows for other processors, whose rounding errors can change a few of a million predictions.
 """
 
 from __future__ import annotations
@@ -28,21 +28,23 @@ from gaussproto.training.memory import keep_freed_memory
 NUMBER = r"(\d+\.\d+)"
 ACCURACY = re.compile(rf"^\| (\d+) \| {NUMBER} ± [\d.]+ \| {NUMBER} ± [\d.]+ \|$", re.MULTILINE)
 DAMAGE = re.compile(r"^\| accuracy \| ([\d. |]+) \|$", re.MULTILINE)
-PRECISION = re.compile(rf"mean precision is {NUMBER} on clean and {NUMBER} on .*?precision in {NUMBER} %", re.DOTALL)
+PRECISION = re.compile(
+    rf"mean precision is {NUMBER} on clean images and {NUMBER} on .*?precision in {NUMBER} %", re.DOTALL
+)
 CONFIDENCE = re.compile(r"^\| (\d+)-way (\d+)-shot " + 5 * rf"\| {NUMBER} " + r"\|$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class CardScore:
-    """A number of a card, and the same measured."""
+    """A number of a model card, and its measured value."""
 
     name: str
-    card: str  # as it is written there
+    card: str  # as written in the card
     measured: float
 
     @property
     def decimals(self) -> int:
-        """Of the card."""
+        """Decimals of the number in the card."""
         return len(self.card.partition(".")[2])
 
     @property
@@ -52,7 +54,7 @@ class CardScore:
 
     @property
     def agrees(self) -> bool:
-        """Whether the difference is at most one unit of the card's last digit.
+        """Whether the difference is at most one unit of the last digit of the card.
 
         >>> CardScore("", "99.22", 99.2249).agrees, CardScore("", "99.22", 99.2351).agrees
         (True, False)
@@ -61,7 +63,7 @@ class CardScore:
 
 
 def score_bundled(name: str, test: LabelledImages, card: str, progress: Progress) -> Iterator[CardScore]:
-    """Every accuracy, precision and confidence on a card, with the same measured."""
+    """Measure every accuracy, precision and confidence of a card."""
     network = load_network(name)
     tasks = _all_matches(ACCURACY, card, name)
     evaluation = evaluate(network, test, shots=[int(shot) for shot, _, _ in tasks], progress=progress)
@@ -99,20 +101,20 @@ def _all_matches(pattern: re.Pattern[str], card: str, name: str) -> list:
     matches = pattern.findall(card)
     if not matches:
         raise InputError(
-            f"the card of {name} has no text that matches {pattern.pattern!r}: write it as scripts/bundle.py"
+            f"the card of {name} has no text that matches {pattern.pattern!r}: write it with scripts/bundle.py"
         )
     return matches
 
 
 def main() -> int:
     options = parser(__doc__)
-    options.add_argument("names", nargs="*", metavar="NAME", help="bundled weights; default: all")
+    options.add_argument("names", nargs="*", metavar="NAME", help="bundled weights (default: all)")
     options.add_data_root()
     chosen = options.parse_args()
     known = pretrained.bundled_names()
     for name in chosen.names:
         if name not in known:
-            raise InputError(f"there are no bundled weights {name!r}: choose among {', '.join(known)}")
+            raise InputError(f"NAME must be one of {', '.join(known)} (found {name!r})")
     keep_freed_memory()
     agree = True
     for name in chosen.names or known:

@@ -14,7 +14,7 @@ Kind = Literal["step", "episode", "embedding", "protocol", "predict"]
 
 ENCODERS: tuple[Encoder, ...] = ("small", "big")
 DIM: dict[Encoder, int] = {"small": 64, "big": 512}  # D in the paper's tables
-EPISODES = ((60, 1, 19), (120, 1, 2))  # way, shot, query: the paper's, and that of our own recipe
+EPISODES = ((60, 1, 19), (120, 1, 2))  # way, shot, query: of the paper and of our recipe
 EMBEDDED: dict[Encoder, int] = {"small": 4096, "big": 768}  # images
 TESTED: dict[Encoder, int] = {"small": 2636, "big": 100}  # classes of 20 drawings; Omniglot's test set has 2,636
 PREDICTED = 1000  # images in one call of the classifier's predict
@@ -22,7 +22,7 @@ DRAWINGS = 20
 
 
 class Work(Result):
-    """Something that a worker process can repeat."""
+    """Work that a worker process can repeat."""
 
     kind: Kind
     encoder: Encoder = "small"
@@ -30,35 +30,35 @@ class Work(Result):
     way: int = 60
     shot: int = 1
     query: int = 19
-    images: int = 0  # embedded, in kinds other than step and episode
-    plain: bool = False  # by the textbook implementation
+    images: int = 0  # to embed, in kinds other than step and episode
+    plain: bool = False  # use the textbook implementation
     keep_memory: bool = True  # call keep_freed_memory first, as `train` and the command do
 
     @property
     def batch(self) -> int:
-        """The number of images that pass the encoder each time."""
+        """Images that pass through the encoder in each repetition."""
         return self.images or self.way * (self.shot + self.query)
 
     def but(self, **changes: object) -> Work:
-        """The same work with some fields changed."""
+        """Return the same work with some fields changed."""
         return self.model_copy(update=changes)
 
     def as_plain(self) -> Work:
-        """The same work by the textbook implementation, with the system's own allocator."""
+        """Return the same work with the textbook implementation and the default settings of the allocator."""
         return self.but(plain=True, keep_memory=False)
 
 
 class Job(Result):
-    """Work for a worker process to time; without work, it trains the network whose learning curve is wanted."""
+    """Work for a worker process to time. Without work, it trains a network and measures its learning curve."""
 
     work: Work | None = None
-    seconds: float = 0.0  # at least
-    repetitions: int = 1  # at least
+    seconds: float = 0.0  # minimum
+    repetitions: int = 1  # minimum
     data_root: Path | None = None
 
 
 class Case(Result):
-    """Our work, and the work that it is compared with."""
+    """Our work and the work to compare it with."""
 
     group: str
     name: str
@@ -67,12 +67,12 @@ class Case(Result):
 
     @property
     def title(self) -> str:
-        """Its group and name, which --only selects by."""
+        """Group and name, by which --only selects."""
         return f"{self.group} {self.name}"
 
 
 def all_cases(quick: bool = False) -> Iterator[Case]:
-    """Every case; if quick, smaller where the result hardly depends on the size."""
+    """Yield every case. If `quick`, those whose result hardly depends on the size are smaller."""
     for encoder in ENCODERS:
         for way, shot, query in EPISODES:
             work = Work(kind="step", encoder=encoder, D=DIM[encoder], way=way, shot=shot, query=query)
@@ -104,7 +104,7 @@ def _growth(quick: bool) -> Iterator[Case]:
 
 
 def select_cases(only: str | None, quick: bool = False) -> list[Case]:
-    """The cases whose group and name contain all words of `only`; without it, all.
+    """Return the cases whose group and name contain all words of `only`, by default all.
 
     >>> [case.name for case in select_cases("step small")]
     ['small 60-way 1+19', 'small 120-way 1+2']
@@ -113,5 +113,5 @@ def select_cases(only: str | None, quick: bool = False) -> list[Case]:
     cases = [case for case in all_cases(quick) if wanted <= set(case.title.split())]
     if not cases:
         groups = ", ".join(dict.fromkeys(case.group for case in all_cases()))
-        raise InputError(f"no case is called {only!r}: choose among the words {groups}, accuracy, small, big")
+        raise InputError(f"no case matches {only!r}: choose among the words {groups}, accuracy, small, big")
     return cases

@@ -1,7 +1,7 @@
 """Score and time the classifier on Omniglot as users call it, with paths of files. Prints one JSON object.
 
-Every test class is scored, in random groups of twenty. The files are Omniglot's own of 105 x 105 pixels, rotated for
-the classes that are rotations.
+Every test class is scored, in random groups of twenty. The files are Omniglot's originals of 105 x 105 pixels, rotated
+for the classes that are rotations.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from gaussproto.provenance import machine
 
 WAY, SHOTS, DAMAGE_SHOT = 20, (1, 5), 5
 TURNS = (None, Image.Transpose.ROTATE_90, Image.Transpose.ROTATE_180, Image.Transpose.ROTATE_270)
-SIZE = 7  # pixels to a side of a damaged example
-TIMED = 50  # classes whose 1,000 drawings are given to one call of `predict`
+SIZE = 7  # side in pixels of a damaged example
+TIMED = 50  # classes, whose 1,000 drawings are passed to one call of `predict`
 
 
 def main() -> None:
     options = parser(__doc__)
     options.add_argument("encoder")
-    options.add_argument("--vanilla", help="a network without precisions, trained the same way")
+    options.add_argument("--vanilla", help="a vanilla network, trained in the same way")
     options.add_data_root()
     chosen = options.parse_args()
     test = load_data(DataConfig(data="omniglot"), chosen.data_root).test
     rng = np.random.default_rng(0)
     order = rng.permutation(test.way)
-    groups = np.resize(order, (-(-test.way // WAY), WAY))  # the last is filled up with classes of the first
+    groups = np.resize(order, (-(-test.way // WAY), WAY))  # the last group is filled up with classes of the first
     drawings = np.stack([rng.permutation(DRAWINGS) for _ in range(test.way)])
 
     with tempfile.TemporaryDirectory() as folder:
@@ -67,7 +67,7 @@ def main() -> None:
 
 
 def write_files(folder: Path, data_root: Path | None) -> np.ndarray:
-    """(C, drawings) paths in the order of the test classes: all characters, then all turned by 90 degrees, ..."""
+    """Write the files and return paths (C, drawings): all characters, then all rotated by 90 degrees, ..."""
     part = PARTS["test"]
     content = published_files(part, find_or_fetch(part, data_root))
     images = {name: open_image(data, name) for name, data in content.items()}
@@ -87,12 +87,12 @@ def score_files(encoder: str, files: np.ndarray, groups: np.ndarray, drawings: n
         clf = GaussianPrototypeClassifier(encoder)
         clf.fit(chosen[:, :shot].ravel().tolist(), group.repeat(shot))
         answers = clf.predict(chosen[:, shot:].ravel().tolist())
-        right.append((answers == group.repeat(DRAWINGS - shot)).mean())  # every group asks the same number
+        right.append((answers == group.repeat(DRAWINGS - shot)).mean())  # every group has the same number of queries
     return TaskAccuracy(way=WAY, shot=shot, accuracy=mean(right))
 
 
 def time_predict(encoder: str, files: np.ndarray) -> tuple[float, float]:
-    """Median seconds of a call with 1,000 images and twenty classes of five examples: paths, and arrays."""
+    """Return the median seconds of `predict` for 1,000 paths and for 1,000 arrays, 20-way, with five examples each."""
     paths = files[:TIMED].ravel().tolist()
     arrays = np.stack([np.asarray(Image.open(path).resize((28, 28)).convert("L")) for path in paths])
     clf = GaussianPrototypeClassifier(encoder).fit(files[:WAY, :5].ravel().tolist(), np.arange(WAY).repeat(5))
@@ -105,7 +105,7 @@ def time_predict(encoder: str, files: np.ndarray) -> tuple[float, float]:
 def score_damaged(
     encoder: str, clean: np.ndarray, bad: np.ndarray, groups: np.ndarray, drawings: np.ndarray
 ) -> DamagedExamples:
-    """Five examples of each class, two of them damaged in half of the groups and three in the others."""
+    """Score with five examples of each class, two of them damaged in half of the groups and three in the others."""
     shot = DAMAGE_SHOT
     right, shares = [], {True: [], False: []}
     for g, group in enumerate(groups):

@@ -1,4 +1,4 @@
-"""What the commands of all benchmarks share: an error is one sentence, and the exit code is then 2."""
+"""Code that all benchmark commands share. After an error, they print one sentence and exit with code 2."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from gaussproto.errors import InputError
 
 
 class Parser(argparse.ArgumentParser):
-    """Raises InputError for a wrong option."""
+    """A parser that raises InputError for an invalid option."""
 
     def error(self, message: str) -> NoReturn:
         raise InputError(f"{message} (--help lists the options)")
 
     def add_data_root(self) -> None:
         """Add the option --data-root."""
-        self.add_argument("--data-root", type=Path, help="folder with Omniglot; default: GAUSSPROTO_DATA")
+        self.add_argument("--data-root", type=Path, help="folder with Omniglot (default: GAUSSPROTO_DATA)")
 
 
 def parser(description: str | None) -> Parser:
-    """A parser that shows the description as it is written."""
+    """Return a parser that keeps the line breaks of the description."""
     return Parser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
 
 
 def run(main: Callable[[], int | None]) -> NoReturn:
-    """Run a command and exit with the code that it returns; with 2 after a wrong input."""
+    """Run a command and exit with the code that it returns, or with 2 after an InputError."""
     console.show_warnings()
     try:
         code = main()

@@ -1,4 +1,4 @@
-"""Measure cases: a new process for each side in each round, the sides in turn, medians over the rounds."""
+"""Measure cases: each side of a comparison runs in a new process in each round. Results are medians over rounds."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from gaussproto.progress import Progress
 
 ROOT = Path(__file__).resolve().parents[1]
 GIB = 1 << 30
-QUIET = 0.3  # mean load over a minute below which a machine counts as idle
+QUIET = 0.3  # mean load over a minute; a machine with more is not idle
 QUICK = Effort(rounds=2, seconds=0.5, repetitions=1)
 
 
 def measure(
     cases: Sequence[Case], effort: Effort, progress: Progress, *, curve: bool = False, data_root: Path | None = None
 ) -> Report:
-    """Measure these cases and, if `curve`, how fast a network learns Omniglot."""
+    """Measure cases and, if `curve`, the training time to an accuracy on Omniglot."""
     _warn_if_busy()
     total = len(cases) + curve
     results: list[CaseResult] = []
@@ -41,7 +41,7 @@ def measure(
         try:
             ours, *others = take_turns(effort.rounds, *sides)
         except subprocess.CalledProcessError as error:
-            warnings.warn(f"{case.title} is left out: {_reason(error)}", stacklevel=2)
+            warnings.warn(f"{case.title} is skipped: {_reason(error)}", stacklevel=2)
             continue
         results.append(summarise(case, ours, *others))
         workers += [result for side in (ours, *others) for result in side]
@@ -51,7 +51,7 @@ def measure(
         try:
             workers.append(_run_worker(Job(data_root=data_root and data_root.resolve())))
         except subprocess.CalledProcessError as error:
-            raise InputError(f"the training for the time to an accuracy failed: {_reason(error)}") from None
+            raise InputError(f"the training for --accuracy failed: {_reason(error)}") from None
     progress("measuring", total, total)
     return Report(
         machine=workers[-1].machine if workers else None,
@@ -63,7 +63,7 @@ def measure(
 
 
 def summarise(case: Case, ours: Sequence[WorkerResult], other: Sequence[WorkerResult] = ()) -> CaseResult:
-    """The result of a case from those of its processes, one for each round."""
+    """Combine the results of the processes of a case, one for each round and side."""
     seconds = [median(result.times) for result in ours]
     shares = [
         result.multiplications / each / result.gemm_rate
@@ -96,7 +96,7 @@ def _run_worker(job: Job) -> WorkerResult:
 
 def _reason(error: subprocess.CalledProcessError) -> str:
     if error.returncode < 0:
-        return f"its process was ended by signal {-error.returncode} (9 means too little memory)"
+        return f"signal {-error.returncode} ended its process (9 often means too little memory)"
     lines = (error.stderr or "").strip().splitlines()
     return lines[-1] if lines else f"its process ended with code {error.returncode}"
 
@@ -105,6 +105,6 @@ def _warn_if_busy() -> None:
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     if load > QUIET:
         warnings.warn(
-            f"other programs are running (load {load:.1f}), so ratios tell more than times: measure on an idle machine",
+            f"other programs are running (load {load:.1f}), so times are unreliable: measure on an idle machine",
             stacklevel=3,
         )

@@ -1,4 +1,4 @@
-"""The results of `make bench` as a picture."""
+"""Draw the results of `make bench`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gaussproto.figures.style import INK, LINES, MARKERS, SERIES, SOFT, new_figu
 
 @styled
 def draw(report: Report) -> Figure:
-    """How much faster than the plain implementation, and how the cost of a step grows."""
+    """Draw the speedups over the plain implementation, and how the cost of a step grows."""
     panels: list[Callable[[Axes, Report], None]] = []
     if report.of(*AGAINST_PLAIN):
         panels.append(_draw_speedups)
@@ -42,7 +42,7 @@ def _draw_speedups(axes: Axes, report: Report) -> None:
 
 
 def _draw_growth(axes: Axes, report: Report) -> None:
-    labels = {"growth images": "more images a class", "growth classes": "more classes, 1+1 each"}
+    labels = {"growth images": "more images per class", "growth classes": "more classes, 1+1 each"}
     for number, (group, label) in enumerate(labels.items()):
         cases = report.of(group)
         images = [case.images for case in cases]
@@ -52,6 +52,6 @@ def _draw_growth(axes: Axes, report: Report) -> None:
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.set_ylim(bottom=0)
     axes.set_xlabel("images in an episode")
-    axes.set_ylabel("microseconds an image")
+    axes.set_ylabel("microseconds per image")
     axes.set_title("Training step, small encoder")
     axes.legend()

@@ -1,7 +1,7 @@
-"""The same network as a good textbook loop has it: ours is measured against it and must agree with it.
+"""A textbook implementation of the network. Ours is compared with it and must give the same numbers.
 
-Images as (N, C, H, W), one module after another, all differences of queries and prototypes in one (N, C, D) tensor,
-PyTorch's own Adam and loader. Radius covariance, Euclidean distance, the paper's softplus.
+It has images as (N, C, H, W), one module after another, all differences of queries and prototypes in one (N, C, D)
+tensor, and PyTorch's Adam and data loader. Radius covariance, Euclidean distance, the paper's softplus.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gaussproto.setting_types import FILTERS
 
 
 class PlainNetwork(nn.Module):
-    """Four times convolution, batch norm, ReLU, max pool; the last output is the raw precision."""
+    """Four blocks of convolution, batch norm, ReLU and max pooling. The last output is the raw precision."""
 
     def __init__(self, filters: Sequence[int], D: int) -> None:
         super().__init__()
@@ -38,19 +38,18 @@ class PlainNetwork(nn.Module):
         self.layers = nn.Sequential(*layers, nn.Flatten())
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """(N, 1, 28, 28), from 0 to 1 -> x (N, D), s (N, 1)."""
+        """(N, 1, 28, 28), from 0 to 1 → x (N, D), s (N, 1)."""
         images = images - images.mean(dim=(1, 2, 3), keepdim=True)
         y: Tensor = self.layers(images)
         return y[:, :-1], 1 + F.softplus(y[:, -1:])
 
 
 def plain_network(encoder: str, D: int) -> PlainNetwork:
-    """With new weights."""
     return PlainNetwork(FILTERS[encoder], D)
 
 
 def plain_loss(network: PlainNetwork, batch: Tensor, way: int, shot: int) -> Tensor:
-    """The mean cross-entropy of an episode's queries."""
+    """Return the mean cross-entropy of an episode's queries."""
     x, s = network(batch)
     x, s = x.view(way, -1, x.shape[1]), s.view(way, -1, 1)
     s_support, x_support = s[:, :shot], x[:, :shot]
@@ -66,7 +65,7 @@ def plain_loss(network: PlainNetwork, batch: Tensor, way: int, shot: int) -> Ten
 def plain_step(
     network: PlainNetwork, optimizer: torch.optim.Optimizer, batch: Tensor, way: int, shot: int
 ) -> list[float]:
-    """Learn from one episode; gives the loss."""
+    """Train on one episode and return the loss."""
     optimizer.zero_grad()
     loss = plain_loss(network, batch, way, shot)
     (loss / way).backward()
@@ -76,21 +75,21 @@ def plain_step(
 
 @torch.no_grad()
 def plain_embed(network: PlainNetwork, images: Tensor, size: int) -> tuple[Tensor, Tensor]:
-    """Every image, `size` at once, in evaluation mode."""
+    """Embed all images in evaluation mode, `size` at a time."""
     network.eval()
     parts = [network(batch.float() / 255) for batch in images.split(size)]
     return torch.cat([x for x, _ in parts]), torch.cat([s for _, s in parts])
 
 
 class PngFiles(Dataset[Tensor]):
-    """A folder CLASS/IMAGE.png; each image is read when it is asked for."""
+    """A folder of CLASS/IMAGE.png files. Each image is read when it is needed."""
 
     def __init__(self, folder: Path, size: int = 28) -> None:
         self.size = size
         self.classes = [sorted(each.iterdir()) for each in sorted(folder.iterdir())]
 
     def __getitem__(self, where: tuple[int, int]) -> Tensor:
-        """One image (1, size, size), from 0 to 1."""
+        """Return one image (1, size, size), from 0 to 1."""
         c, i = where
         with Image.open(self.classes[c][i]) as file:
             image = file.convert("L").resize((self.size, self.size), Image.Resampling.BILINEAR)
@@ -98,7 +97,7 @@ class PngFiles(Dataset[Tensor]):
 
 
 class EpisodeSampler(Sampler[list[tuple[int, int]]]):
-    """Without end, the class and number of each image of an episode."""
+    """Yields episodes without end: the class and number of each image."""
 
     def __init__(self, files: PngFiles, way: int, drawings: int) -> None:
         self.files, self.way, self.drawings = files, way, drawings
@@ -112,7 +111,7 @@ class EpisodeSampler(Sampler[list[tuple[int, int]]]):
 
 
 def plain_episodes(folder: Path, way: int, drawings: int, workers: int) -> Iterator[Tensor]:
-    """Episodes (way * drawings, 1, 28, 28) without end, read from PNG files by worker processes."""
+    """Return an endless iterator of episodes (way * drawings, 1, 28, 28), read from PNG files by worker processes."""
     files = PngFiles(folder)
     loader: DataLoader[Tensor] = DataLoader(
         files, batch_sampler=EpisodeSampler(files, way, drawings), num_workers=workers
@@ -121,7 +120,7 @@ def plain_episodes(folder: Path, way: int, drawings: int, workers: int) -> Itera
 
 
 def write_png(images: LabelledImages, folder: Path) -> None:
-    """One folder for each class, one file for each image."""
+    """Write one folder for each class and one file for each image."""
     for c, (start, count) in enumerate(zip(images.starts.tolist(), images.counts.tolist(), strict=True)):
         place = folder / f"{c:04d}"
         place.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Fill the tables of `docs/performance.md` and draw its picture.
+"""Update the tables and the picture of `docs/performance.md` from the results of `make bench`:
 
 make -s bench ARGS="--accuracy --json" > benchmarks/results.json
 .venv/bin/python -m benchmarks.publish
@@ -18,7 +18,7 @@ from gaussproto.figures.style import render
 
 
 def fill(page: str, report: Report) -> str:
-    """The page with new text between `<!-- measured -->` and `<!-- end -->`."""
+    """Replace the text between `<!-- measured -->` and `<!-- end -->`."""
     tables = "\n\n".join(f"**{table.title}**\n\n{table.markdown()}" for table in report_tables(report))
     text = (
         f"Medians of {report.effort.rounds} rounds on {machine_text(report)}.\n\n"

@@ -1,4 +1,4 @@
-"""The results of the benchmarks, each with a type."""
+"""Types of the benchmark results."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ class Effort(Result):
     """How long a case is measured."""
 
     rounds: int = 5  # worker processes for each side
-    seconds: float = 3.0  # at least, in each process
-    repetitions: int = 3  # at least, in each process
+    seconds: float = 3.0  # minimum in each process
+    repetitions: int = 3  # minimum in each process
 
 
 class Ratio(Result):
-    """How many times longer one side takes than the other: the median, the lowest and the highest of the rounds."""
+    """Ratio of the times of two sides: median, lowest and highest of the rounds."""
 
     median: float
     low: float
@@ -27,27 +27,27 @@ class Ratio(Result):
 
     @property
     def inverse(self) -> Ratio:
-        """How many times longer the other side takes."""
+        """The ratio with the sides exchanged."""
         return Ratio(median=1 / self.median, low=1 / self.high, high=1 / self.low)
 
 
 class Cost(Result):
-    """What a piece of work costs: medians over the rounds."""
+    """Time and memory of a piece of work, as medians over the rounds."""
 
     seconds: float
     memory: float  # peak of the process, GiB
 
 
 class CaseResult(Result):
-    """The cost of a case, and of the work that it is compared with."""
+    """The cost of a case and of the work that it is compared with."""
 
     group: str
     name: str
-    images: int  # that pass the encoder each time
+    images: int  # that pass through the encoder in each repetition
     ours: Cost
     other: Cost | None = None
-    speedup: Ratio | None = None  # the other's time over ours
-    gemm_share: float | None = None  # multiplications a second in a step over those in a matrix product
+    speedup: Ratio | None = None  # the other time divided by ours
+    gemm_share: float | None = None  # multiplications per second in a step, relative to a matrix product
 
 
 class CurvePoint(Result):
@@ -63,7 +63,7 @@ class Report(Result):
     version: Literal[1] = 1
     machine: Machine | None  # None if every case failed
     effort: Effort
-    gemm_rate: float | None  # multiplications a second in a matrix product
+    gemm_rate: float | None  # multiplications per second in a matrix product
     cases: tuple[CaseResult, ...]
     curve: tuple[CurvePoint, ...] = ()
 
@@ -73,12 +73,12 @@ class Report(Result):
 
 
 def read_report(path: Path) -> Report:
-    """The report that `make bench ARGS=--json` printed."""
+    """Read the report that `make bench ARGS=--json` printed."""
     return parse_result(Report, read_json(path), str(path))
 
 
 class WorkerResult(Result):
-    """What a worker process prints."""
+    """The output of a worker process."""
 
     machine: Machine
     times: tuple[float, ...] = ()  # seconds of each repetition
@@ -89,18 +89,18 @@ class WorkerResult(Result):
 
 
 class StartResult(Result):
-    """Medians in seconds, as `benchmarks.start` prints them."""
+    """The output of `benchmarks.start`: medians in seconds."""
 
     version: Literal[1] = 1
     machine: Machine
     draw_strokes: float
     show_help: float
-    decode_omniglot: float | None = None  # None if Omniglot is not on this machine
+    decode_omniglot: float | None = None  # None if Omniglot is not available
     load_cached_omniglot: float | None = None
 
 
 class TaskAccuracy(Result):
-    """The share of queries that get their own label."""
+    """The accuracy of one way and shot."""
 
     way: int
     shot: int
@@ -108,7 +108,7 @@ class TaskAccuracy(Result):
 
 
 class DamagedExamples(Result):
-    """The classifier with some examples damaged."""
+    """The accuracy of the classifier with some examples damaged."""
 
     encoder: str
     accuracy: float
@@ -117,7 +117,7 @@ class DamagedExamples(Result):
 
 
 class ClassifierResult(Result):
-    """The classifier on Omniglot, as `benchmarks.classifier` prints it."""
+    """The output of `benchmarks.classifier`: the classifier on Omniglot."""
 
     version: Literal[1] = 1
     machine: Machine
@@ -138,7 +138,7 @@ class VectorScores(Result):
 
 
 class VectorsResult(Result):
-    """Classification of feature vectors, as `benchmarks.vectors` prints it."""
+    """The output of `benchmarks.vectors`: the classification of feature vectors."""
 
     version: Literal[1] = 1
     kinds: tuple[VectorScores, ...]

@@ -1,4 +1,4 @@
-"""Time the data and the start of the command, on an idle machine. Prints one JSON object, medians in seconds."""
+"""Time loading the data and starting the command, on an idle machine. Prints one JSON object, medians in seconds."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def main() -> None:
     if all(sources.values()):
         result = result.model_copy(update=_time_omniglot(sources, data_root))
     else:
-        console.say("Omniglot is not on this machine and is left out: `gaussproto data omniglot` downloads it")
+        console.say("Omniglot was not found and is skipped: run `gaussproto data omniglot` to download it")
     console.print_json(result.model_dump(mode="json"))
 
 

@@ -1,4 +1,4 @@
-"""The results of `make bench` as tables."""
+"""Tables of the results of `make bench`."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ AGAINST_PLAIN = ("step", "episode", "embedding")  # groups
 GROWTH = ("growth images", "growth classes", "growth D")
 TITLES = {"step": "training step", "episode": "episode with its data", "embedding": "embedding"}
 GOALS = (0.95, 0.96)  # 20-way 1-shot
-MANY = 300  # images from which on growth is measured: with fewer, fixed costs count
+MANY = 300  # images; with fewer, fixed costs hide the growth
 
 
 def report_tables(report: Report) -> list[Table]:
-    """The tables that have rows."""
+    """Return the tables that have rows."""
     tables = [_against_plain(report), _protocol(report), _predict(report), *_growth(report), _accuracy(report)]
     return [table for table in tables if table.rows]
 
 
 def machine_text(report: Report) -> str:
-    """One line about the machine."""
+    """Describe the machine in one line."""
     machine = report.machine
     if machine is None:
         return "no machine: every case failed"
@@ -93,7 +93,7 @@ def _growth(report: Report) -> list[Table]:
     for group in GROWTH:
         cases = report.of(group)
         axis = group.removeprefix("growth ")
-        by_images = axis == "images"  # the number of images is then the name too
+        by_images = axis == "images"  # the name of the case is the number of images
         rows = [
             (
                 *(() if by_images else (f"{int(case.name):,}",)),
@@ -114,7 +114,7 @@ def _growth(report: Report) -> list[Table]:
 
 
 def growth_power(cases: Sequence[CaseResult]) -> float | None:
-    """The exponent of the time in the number of images, between the fewest (at least 300) and the most.
+    """Return the exponent of time as a power of the number of images, from the smallest case over 300 to the largest.
 
     >>> from benchmarks.results import Cost
     >>> def case(n, seconds):
@@ -130,7 +130,7 @@ def growth_power(cases: Sequence[CaseResult]) -> float | None:
 
 
 def time_to(report: Report, goal: float) -> float | None:
-    """Seconds of training until the accuracy was first reached."""
+    """Return the seconds of training after which the accuracy was first reached, or None."""
     return next((point.seconds for point in report.curve if point.accuracy >= goal), None)
 
 

@@ -1,4 +1,4 @@
-"""How every benchmark measures time: warm up, repeat, take medians, and compare only within one run."""
+"""Measure time as all benchmarks do: warm up, repeat, take medians, and compare only within one run."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ T = TypeVar("T")
 def measure_times(
     work: Callable[[], object], *, repetitions: int = 1, seconds: float = 0.0, warm_up: int = 0
 ) -> list[float]:
-    """The duration of each call in seconds.
+    """Return the duration of each call in seconds.
 
     Args:
-        work: what is timed.
-        repetitions: calls at least.
-        seconds: calls go on until they have taken this long in total.
+        work: the function to time.
+        repetitions: minimum number of calls.
+        seconds: minimum duration of all calls together.
         warm_up: calls before the first that is timed.
     """
     for _ in range(warm_up):
@@ -36,12 +36,12 @@ def measure_times(
 
 
 def median_time(work: Callable[[], object], *, repetitions: int, seconds: float = 0.0, warm_up: int = 0) -> float:
-    """The median duration of a call in seconds."""
+    """Return the median duration of a call in seconds."""
     return median(measure_times(work, repetitions=repetitions, seconds=seconds, warm_up=warm_up))
 
 
 def take_turns(rounds: int, *sides: Callable[[], T]) -> list[list[T]]:
-    """What each side returns in each round. The sides take turns, so that a busy machine slows all of them."""
+    """Return the results of each side in each round. The sides take turns, so that a busy machine slows all of them."""
     results: list[list[T]] = [[] for _ in sides]
     for _ in range(rounds):
         for side, result in zip(sides, results, strict=True):
@@ -50,7 +50,7 @@ def take_turns(rounds: int, *sides: Callable[[], T]) -> list[list[T]]:
 
 
 def speedup(ours: Sequence[float], others: Sequence[float]) -> Ratio:
-    """How many times longer the others take, round by round.
+    """Return how many times longer the others take, round by round.
 
     >>> speedup([1.0, 2.0, 4.0], [3.0, 4.0, 20.0])
     Ratio(median=3.0, low=2.0, high=5.0)

@@ -1,6 +1,6 @@
-"""Score feature vectors as they are, and what a Gaussian head adds to them. Prints one JSON object.
+"""Score the classification of feature vectors, with and without a Gaussian head. Prints one JSON object.
 
-Every test class is scored once, in random groups of twenty; heads are trained on the vectors of the training classes.
+Every test class is scored once, in random groups of twenty. Heads are trained on the vectors of the training classes.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ def main() -> None:
 
 
 def pixels(images: LabelledImages) -> np.ndarray:
-    """(C, drawings, 196), the brightness between 0 and 1."""
+    """Return the brightness from 0 to 1, averaged to 14 x 14 pixels: (C, drawings, 196)."""
     return by_class(images, F.avg_pool2d(images.images.float() / 255, 2))
 
 
 def by_class(images: LabelledImages, vectors: torch.Tensor) -> np.ndarray:
-    """(N, ...) -> (C, drawings, features)."""
+    """(N, ...) → (C, drawings, features)."""
     return vectors.reshape(images.way, len(images.images) // images.way, -1).numpy()
 
 

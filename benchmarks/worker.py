@@ -1,7 +1,6 @@
-"""A process that repeats one piece of work and prints the times: `python -m benchmarks.worker JOB`.
+"""Repeat one piece of work and print the times: `python -m benchmarks.worker JOB`.
 
-Each side of a comparison runs in its own process, because the settings of the allocator and the peak of memory belong
-to a whole process.
+Each side of a comparison runs in its own process, because allocator settings and peak memory apply to a whole process.
 """
 
 from __future__ import annotations
@@ -38,11 +37,11 @@ from gaussproto.training.memory import keep_freed_memory
 from gaussproto.training.step import make_optimizer, step
 from gaussproto.training.train import train
 
-WARM_UP = 2  # calls: threads start, memory is claimed
-SETTLE = 6  # the same where freed memory is kept: it takes some calls until there is enough of it
-GEMM = 2048  # side of the square matrices whose product tells the machine's speed
-PLAIN_BATCH = 128  # images that the plain network embeds at once; it is slower with more
-PNG_SIZE, ALPHABETS = 105, 6  # Omniglot's files have 105 pixels to a side; six alphabets hold over 120 characters
+WARM_UP = 2  # calls in which threads start and memory is allocated
+SETTLE = 6  # the same with keep_freed_memory, which takes some calls to collect enough memory
+GEMM = 2048  # side of the square matrices whose product measures the machine's speed
+PLAIN_BATCH = 128  # images that the plain network embeds at once; larger batches are slower
+PNG_SIZE, ALPHABETS = 105, 6  # Omniglot's files are 105 x 105 pixels; six alphabets have over 120 characters
 PREDICT_WAY, PREDICT_SHOT = 20, 5
 SNAPSHOTS = 20
 
@@ -50,7 +49,7 @@ Repeatable = Callable[[], object]
 
 
 def prepare(work: Work, folder: Path) -> Repeatable:
-    """Make everything that is made once, with files in `folder`; the function it returns is what is timed."""
+    """Prepare the work, with files in `folder`, and return the function to time."""
     if work.keep_memory:
         keep_freed_memory()
     if work.kind == "episode":
@@ -105,7 +104,7 @@ def _protocol(work: Work) -> Repeatable:
 
 
 def _predict(work: Work) -> Repeatable:
-    from gaussproto import GaussianPrototypeClassifier  # scikit-learn would add to the memory of all other work
+    from gaussproto import GaussianPrototypeClassifier  # importing scikit-learn uses memory
 
     labels = np.arange(PREDICT_WAY).repeat(PREDICT_SHOT)
     examples, images = _noise(len(labels))[:, 0].numpy(), _noise(work.images)[:, 0].numpy()
@@ -114,25 +113,25 @@ def _predict(work: Work) -> Repeatable:
 
 
 def _noise(images: int) -> torch.Tensor:
-    """The values of pixels do not change the time they take."""
+    """Return random images: pixel values do not affect the time."""
     return torch.randint(256, (images, 1, 28, 28), dtype=torch.uint8)
 
 
 def peak_memory() -> int:
-    """Of this process, in bytes."""
+    """Return the peak memory of this process in bytes."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else 1024 * peak
 
 
 def gemm_rate() -> float:
-    """Multiplications a second in a product of two large matrices, float32."""
+    """Return the multiplications per second in a product of two large float32 matrices."""
     a, b = torch.rand(2, GEMM, GEMM)
     product = torch.empty(GEMM, GEMM)
     return GEMM**3 / median_time(lambda: torch.mm(a, b, out=product), repetitions=5, seconds=0.5, warm_up=1)
 
 
 def multiplications(work: Work) -> int:
-    """Of a step, in its convolutions as they are defined: forward, and backward to the filters and the inputs."""
+    """Return the multiplications in the convolutions of a step: forward, and backward to filters and inputs."""
     total, side = 0, 28
     for number, (before, after) in enumerate(pairwise([1, *FILTERS[work.encoder], work.D + 1])):
         total += (3 if number else 2) * 9 * before * after * side**2  # the images need no gradient
@@ -141,7 +140,7 @@ def multiplications(work: Work) -> int:
 
 
 def learning_curve(config: RunConfig, split: Split) -> tuple[CurvePoint, ...]:
-    """The accuracy on the test set at each snapshot of a training."""
+    """Train, and return the test accuracy of each snapshot."""
     points = []
     with tempfile.TemporaryDirectory() as folder:
         train(config, split.train, Path(folder) / "run")
@@ -162,7 +161,7 @@ def do_job(job: Job) -> WorkerResult:
     with tempfile.TemporaryDirectory() as folder:
         repeat = prepare(work, Path(folder))
         times = measure_times(repeat, repetitions=job.repetitions, seconds=job.seconds, warm_up=warm_up)
-        del repeat  # ends the loader's processes before their files go
+        del repeat  # ends the processes of the loader before their files are deleted
     return WorkerResult(
         machine=machine(),
         times=tuple(times),

@@ -1,10 +1,10 @@
-"""Make a run's last weights a part of the package: half precision where that costs nothing, a card, a digest.
+"""Bundle a run's last weights with the package: in half precision if accuracy allows, with a card and a digest.
 
 python scripts/bundle.py runs/NAME omniglot-small --twin runs/TWIN
 
-The twin was trained by the same recipe, though perhaps not as long, with some alphabets held out (--holdout): how far an
-image is from its own class can be learned there, and not on classes that a network was trained on. A longer training
-moves everything apart; by how much is seen on the invented alphabets, which neither has seen.
+The twin is trained by the same recipe, perhaps for fewer episodes, with some alphabets held out (--holdout). Confidence is
+calibrated on those alphabets, because images of training classes are closer to their class than images of new ones.
+Longer training increases distances; the invented alphabets, which neither network has seen, show by how much.
 """
 
 import argparse
@@ -31,9 +31,9 @@ from gaussproto.runs.metrics import ConfidenceScore, DamageStudy, Evaluation, Me
 from gaussproto.runs.weights import write_calibration
 
 LARGEST = 8_000_000  # bytes
-MOST_LOST = 2e-4  # accuracy
+MOST_LOST = 2e-4  # accuracy that half precision may cost
 SHOTS = (1, 2, 3, 5, 10)
-RATE = 0.05  # of known images rejected, at which the distances of the two are compared
+RATE = 0.05  # share of known images rejected, at which the thresholds of the two networks are compared
 
 
 def main() -> None:
@@ -49,16 +49,16 @@ def main() -> None:
     images = load_data(whole.config.data).test
     exact = evaluate(whole.network(), images, shots=SHOTS)
 
-    path = Path(mkdtemp()) / f"{given.name}.safetensors"  # the package gets it when all is well
+    path = Path(mkdtemp()) / f"{given.name}.safetensors"  # copied into the package at the end, if nothing failed
     save(whole, given.name, path, torch.float16)
     scores = evaluate(load_checkpoint(path).network(), images, shots=SHOTS)
     differ = [a.accuracy - b.accuracy for a, b in zip(exact.scores, scores.scores, strict=True)]
     lost, farthest = max(0.0, *differ), max(map(abs, differ))
     precision = (
-        f"Half precision: no score on clean images is more than {100 * farthest:.3f} points from single precision's."
+        f"Stored in half precision, which changes no score on clean images by more than {100 * farthest:.3f} points."
     )
     if lost > MOST_LOST:
-        precision = f"Single precision; half would cost {100 * lost:.3f} points of accuracy."
+        precision = f"Stored in single precision: half would cost {100 * lost:.3f} points of accuracy."
         save(whole, given.name, path, torch.float32)
         scores = exact
     if path.stat().st_size > LARGEST:
@@ -81,7 +81,7 @@ def main() -> None:
 
 
 def check_twin(checkpoint: Checkpoint, twin: Checkpoint) -> None:
-    """Stop if the two were not trained by one recipe, or the twin saw all alphabets, or the other did not."""
+    """Exit unless both runs used the same recipe, the twin held out alphabets, and the run to bundle held out none."""
     mine, other = (
         one.config.model_dump(include={"network", "episode"})
         | one.config.training.model_dump(exclude={"init", "init_digest", "snapshots", "stages"})
@@ -89,27 +89,29 @@ def check_twin(checkpoint: Checkpoint, twin: Checkpoint) -> None:
         for one in (checkpoint, twin)
     )
     if checkpoint.config.data.holdout:
-        raise SystemExit(f"{checkpoint.path} held alphabets out of its training: what is bundled has seen all of them")
+        raise SystemExit(f"{checkpoint.path} held alphabets out of training: bundle a run that saw all of them")
     differ = [name for name in mine if mine[name] != other[name]]
     if differ or not twin.config.data.holdout:
-        raise SystemExit(f"{twin.path} is no twin: " + (f"other {', '.join(differ)}" if differ else "no --holdout"))
+        raise SystemExit(
+            f"{twin.path} is not a twin: " + (f"different {', '.join(differ)}" if differ else "no --holdout")
+        )
 
 
 def farther(whole: Checkpoint, twin: Checkpoint) -> float:
-    """How many times as far from its own class an image of the invented alphabets is with the one as with the other."""
+    """Return how many times farther images of the invented alphabets are from their own class than with the twin."""
     invented = load_data(DataConfig(data="strokes")).test
     far, near = (calibrate(one.network().eval(), invented, held_out=True).threshold(RATE) for one in (whole, twin))
     return far / near
 
 
 def stretched(calibration: Calibration, stretch: float) -> Calibration:
-    """With its thresholds moved out; the temperature stays, since both were trained at 1."""
+    """Multiply the thresholds by `stretch`. The temperature stays, because both networks were trained at 1."""
     thresholds = tuple(stretch * threshold for threshold in calibration.thresholds)
     return calibration.model_copy(update={"thresholds": thresholds})
 
 
 def save(checkpoint: Checkpoint, name: str, path: Path, dtype: torch.dtype) -> None:
-    """Weights only; the batch norms stay in single precision, they are small."""
+    """Write only the weights: convolutions as `dtype`, and batch norms, which are small, in single precision."""
     tensors = {
         key: value.to(dtype) if value.dim() == 4 else value for key, value in checkpoint.network().state_dict().items()
     }
@@ -132,18 +134,23 @@ def card(
     config, training = checkpoint.config, metrics.training
     threads = training.threads or (metrics.machine.threads,)
     network, episode = config.network, config.episode
-    damage = ", ".join(f"{100 * f:g} % to {n} x {n}" for stage in config.training.stages for n, f in stage.damage)
+    damage = ", ".join(
+        f"{100 * f:g} % to {n} x {n} pixels" for stage in config.training.stages for n, f in stage.damage
+    )
     rows = "\n".join(
         f"| {shot} | " + " | ".join(scores.score(way, shot).text() for way in (5, 20)) + " |" for shot in SHOTS
     )
     bad = " | ".join(f"{100 * accuracy:.2f}" for accuracy in study.accuracy)
     return f"""# {name}
 
-A {network.encoder} encoder with D = {network.embedding_dim} and one precision an image, which weighs the supports of a
-class ({network.weighting}, {network.transform}). {training.parameters:,} weights, {size / 1e6:.1f} MB.
+Weights for recognising handwritten symbols from a few examples of each: `gp.GaussianPrototypeClassifier("{name}")`.
+A {network.encoder} encoder computes an embedding with D = {network.embedding_dim} and one precision for each image. The precision weighs the
+supports (examples) of a class (weighting `{network.weighting}`, transform `{network.transform}`). {training.parameters:,} weights, {size / 1e6:.1f} MB.
 
-## Accuracy on the 20 test alphabets of Omniglot (2,636 classes, rotations among them)
-In %, running statistics (each image by itself), ± 95 % interval over characters.
+## Accuracy
+In % on Omniglot's 20 test alphabets (2,636 classes, counting rotations), ± the 95 % interval over characters. Running
+statistics: each image is classified independently (inductive). Shot is the number of supports of each class, way the
+number of classes.
 
 | shot | 5-way | 20-way |
 |---|---|---|
@@ -155,24 +162,28 @@ In %, running statistics (each image by itself), ± 95 % interval over character
 |---|---|---|---|---|---|---|
 | accuracy | {bad} |
 
-The mean precision is {study.precision_clean:.2f} on clean and {study.precision_damaged:.2f} on such images; a clean one has
+The mean precision is {study.precision_clean:.2f} on clean images and {study.precision_damaged:.2f} on damaged ones. A clean image has
 the higher precision in {100 * study.clean_is_higher:.1f} % of pairs.
 
 ## Training
-{training.episodes:,} episodes of {episode.way} classes and {episode.drawings} images of each, from the 30 background
-alphabets of Omniglot with rotations{" and their mirror images" if episode.mirror else ""} as classes; {episode.shot} to {episode.max_shot or episode.shot} supports, drawn again for each of
-{episode.splits} splits of an episode; damage: {damage or "none"}; distortions of strength {config.training.distort:g}; Adam, {config.training.schedule} from
-{config.training.learning_rate:g}; seed {training.seed}{f"; starting from {training.init}" if training.init else ""}. {training.seconds / 60:.0f} minutes on
-{" or ".join(map(str, threads))} thread{"s" if threads != (1,) else ""} of {metrics.machine.processor}. Its settings were chosen on alphabets held out of training.
-`{training.command}`, commit {", ".join(map(str, training.commits))}.
+{training.episodes:,} episodes of {episode.way} classes with {episode.drawings} images each, from Omniglot's 30 training alphabets with
+rotations{" and their mirror images" if episode.mirror else ""} as classes. Each episode is split {episode.splits} times into supports ({episode.shot} to {episode.max_shot or episode.shot} of each class) and queries.
+
+- Down-sampled images: {damage or "none"}.
+- Distortions of strength {config.training.distort:g}.
+- Adam, learning rate {config.training.learning_rate:g} ({config.training.schedule} schedule), seed {training.seed}{f", starting from {training.init}" if training.init else ""}.
+- {training.seconds / 60:.0f} minutes on {" or ".join(map(str, threads))} thread{"s" if threads != (1,) else ""} of {metrics.machine.processor}.
+- The settings were chosen on alphabets held out of training.
+- `{training.command}`, commit {", ".join(map(str, training.commits))}.
+
 {precision}
 
 ## Limits
-Light strokes on a dark ground, 28 x 28 pixels, one symbol to an image. It has seen handwritten characters only: photographs,
-colour and texture are foreign to it. The precision knows blur; it was not shown other defects.
+The network expects light strokes on a dark ground, 28 x 28 pixels, one symbol in each image. It was trained on handwritten
+characters only, not on photographs, colour or texture. Its precision detects blur; it was not trained on other defects.
 
 ## Licence
-MIT, as the package. Omniglot is by Lake, Salakhutdinov and Tenenbaum (MIT licence); none of its images is in this file.
+MIT, like the package. Omniglot is by Lake, Salakhutdinov and Tenenbaum (MIT licence); this file contains none of its images.
 """
 
 
@@ -182,13 +193,22 @@ def confidence(calibration: Calibration, measured: list[ConfidenceScore], twin: 
         f"| {100 * one.known_rejected:.1f} | {100 * one.unknown_rejected:.1f} |"
         for one in measured
     )
+    moved = f"""
+The thresholds are {stretch:.2f} times those of that network: images of invented alphabets, which neither network has seen,
+are that many times as far from their class. That a factor may be needed was noticed on the test alphabets; the factor
+does not come from them.
+"""
     return f"""## Confidence
-The temperature, {calibration.temperature:.3f} times the scale of distances, and the thresholds of distance were fitted on {calibration.classes:,} classes of alphabets of the
-training set, with a network trained by the same recipe ({twin.position.episode:,} episodes) without those alphabets; the thresholds are {stretch:.2f} times those of
-that network, because images of invented alphabets, which neither has seen, are that many times as far from their class (that a twin's thresholds may need this was noticed on the test alphabets; the factor is not from there). On the test alphabets: expected calibration
-error (15 bins) at temperature 1 and calibrated; AUROC of the smallest distance, known against unknown classes;
-images rejected as unknown, in %, when {100 * measured[0].rate:g} % of known images may be. One temperature serves every
-number of examples: where the first error is the smaller, the network was calibrated well enough without it.
+The temperature of the probabilities ({calibration.temperature:.3f} times the scale of the distances) and the thresholds for rejecting unknown images
+were fitted on {calibration.classes:,} classes of training alphabets, with a network trained by the same recipe ({twin.position.episode:,} episodes) without
+those alphabets.
+{moved if f"{stretch:.2f}" != "1.00" else ""}
+Measured on the test alphabets:
+
+- expected calibration error (15 bins), at temperature 1 and calibrated. One temperature serves every number of examples:
+  where the error at 1 is smaller, the network was calibrated well enough without it;
+- AUROC of the smallest distance, for distinguishing known from unknown classes;
+- images rejected as unknown, in %, by the threshold that should reject {100 * measured[0].rate:g} % of known images.
 
 | | error at 1 | calibrated | AUROC | known rejected | unknown rejected |
 |---|---|---|---|---|---|

@@ -1,6 +1,8 @@
-"""Copy what is published of runs to `results/`, and fill the tables of the pages from there.
+"""Copy finished runs to `results/`, draw their figures, and fill the tables of the documentation from there.
 
 python scripts/publish.py [RUN...]
+
+Without a RUN, only fill the tables.
 """
 
 import argparse
@@ -8,7 +10,7 @@ import re
 import shutil
 from pathlib import Path
 
-from gaussproto.config import RunConfig, read_config
+from gaussproto.config import SECTIONS, RunConfig, TrainingConfig, read_config, setting_fields
 from gaussproto.files import write_then_rename
 from gaussproto.paper.figures import FIGURES, write_figure
 from gaussproto.paper.rows import (
@@ -24,39 +26,40 @@ from gaussproto.paper.tables import cell, find_score, hardware, make_tables, pap
 from gaussproto.presets import PRESETS
 from gaussproto.runs.folder import RunFolder
 from gaussproto.runs.metrics import Metrics
+from gaussproto.setting_types import setting_text
 from gaussproto.table import Table
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"
-SEEDS_FOLDER = "seeds"  # the short runs of several seeds: many alike, so without figures
-PAGES = (ROOT / "README.md", ROOT / "docs" / "reproduction.md", RESULTS / "README.md")
+SEEDS_FOLDER = "seeds"  # short runs with several seeds, published without figures
+PAGES = (ROOT / "README.md", ROOT / "docs/reproduction.md", ROOT / "docs/settings.md", RESULTS / "README.md")
 FILES = ("config.json", "metrics.json", "log.jsonl")
-NO_PRESET = ("paper-small-radius",)  # shorter, as the page says
+NO_PRESET = ("paper-small-radius",)  # differs from its preset: shorter, as docs/reproduction.md says
 SHORT = {row.name: row.config("standard") for row in TABLES["seeds"]}
-LOSS, LEARNED, PRECISIONS = 6, 7, 9  # of the paper's figures those of one run that show none of Omniglot's drawings
-OF_SEVERAL = (4, 5, 8)  # from what is published of several runs
+LOSS, LEARNED, PRECISIONS = 6, 7, 9  # the paper's figures of one run that show no drawings of Omniglot
+OF_SEVERAL = (4, 5, 8)  # the paper's figures that compare published runs
 TASKS = ((20, 1), (20, 5), (5, 1), (5, 5))
-HIGHLIGHTS = {
-    "standard-small-none": "a vanilla prototypical network",
-    "standard-small-radius": "the paper's Gaussian network",
-    "standard-small-weighted": "where the precision only weighs examples: the bundled `omniglot-small`",
-    "standard-big-none": "a big vanilla network",
-    "standard-big-radius-learned": "the paper's big Gaussian network",
-    "omniglot-big": "big, the precision only weighs examples, trained longer: bundled by that name",
+HIGHLIGHTS = {  # what the README compares: a run, what it is, and the row of the paper if it has one
+    "standard-small-none": ("small, vanilla", SMALL_NONE),
+    "standard-small-radius": ("small, Gaussian as in the paper", SMALL_RADIUS),
+    "standard-small-weighted": ("small, Gaussian in our form: `omniglot-small`", None),
+    "standard-big-none": ("big, vanilla", BIG_NONE),
+    "standard-big-radius-learned": ("big, Gaussian as in the paper", BIG_RADIUS_LEARNED),
+    "omniglot-big": ("big, Gaussian in our form, trained longer: `omniglot-big`", None),
 }
 BUNDLED = {"standard-small-weighted": "the bundled `omniglot-small`", "omniglot-big": ""}
 SMALL_OF_PAPER = (("small vanilla network", SMALL_NONE), ("small Gaussian network", SMALL_RADIUS))
-OF_PAPER = (*SMALL_OF_PAPER, ("big vanilla network", BIG_NONE), ("big Gaussian network", BIG_RADIUS_LEARNED))
 
 
 def filled(page: str, results: Path = RESULTS) -> str:
-    """The page with what stands between each `<!-- NAME -->` and `<!-- end -->` replaced by the present numbers."""
+    """Return the page with the text between each `<!-- NAME -->` and `<!-- end -->` generated from the results."""
     runs = read_runs(results)
     fast = [name for name in runs if name.startswith("fast-")]
     seeds = read_runs(results / SEEDS_FOLDER)
     blocks = {
         "hardware": f"Trained on {hardware({**runs, **seeds})}.",
-        "highlights": _last(runs, HIGHLIGHTS, TASKS, _of_paper(OF_PAPER, TASKS)),
+        "highlights": _highlights(runs),
+        "settings": settings_tables(),
         "bundled": _last(runs, BUNDLED, TASKS),
         "fast last": _last(runs, dict.fromkeys(fast, ""), TASKS),
         "fast top": _table(
@@ -68,7 +71,8 @@ def filled(page: str, results: Path = RESULTS) -> str:
     for budget in ("standard", "paper"):
         for table in make_tables("all", published(budget, results)):
             name = f"{budget} {table.name}"
-            blocks[name] = blocks.get(name, "") + f"**{table.title}**\n\n{table.markdown()}\n\n"
+            parts = filter(None, (f"**{table.title}**", table.markdown(), table.missing_text))
+            blocks[name] = blocks.get(name, "") + "\n\n".join(parts) + "\n\n"
 
     def fill(match: re.Match[str]) -> str:
         return f"<!-- {match[1]} -->\n{blocks[match[1]].strip()}\n<!-- end -->"
@@ -76,8 +80,27 @@ def filled(page: str, results: Path = RESULTS) -> str:
     return re.sub(r"<!-- ([\w ]+) -->\n.*?<!-- end -->", fill, page, flags=re.DOTALL)
 
 
+def settings_tables() -> str:
+    """Every setting of a run, by section, with its default and its description."""
+    parts = []
+    known = setting_fields()
+    for name, section in SECTIONS.items():
+        fields = [setting for setting in known if setting in section.model_fields]
+        fields += ["episodes", "damage"] if name == "training" else []
+        rows = [(f"`{setting}`", _default(setting), str(known.pop(setting).description)) for setting in fields]
+        parts += [f"## {name.capitalize()}", Table("", "", ("setting", "default", "meaning"), tuple(rows)).markdown()]
+    return "\n\n".join(parts)
+
+
+def _default(setting: str) -> str:
+    if setting == "episodes":
+        return f"{TrainingConfig().episodes}"
+    value = setting_fields()[setting].default
+    return "none" if value == () else setting_text(setting, value)
+
+
 def published(budget: Budget, results: Path = RESULTS) -> dict[str, Metrics]:
-    """What is published of the rows' runs at a budget, by the name of the row."""
+    """Metrics of the published runs at a budget, by row name."""
     folders = {
         row.name: results / (SEEDS_FOLDER if row.repeats else "") / row.configs[budget].name
         for row in ROWS.values()
@@ -86,8 +109,22 @@ def published(budget: Budget, results: Path = RESULTS) -> dict[str, Metrics]:
     return {name: read_run(folder) for name, folder in folders.items() if folder.exists()}
 
 
+def _highlights(runs: dict[str, Metrics]) -> str:
+    """Scores of the last checkpoint beside the paper's, with the time that the training took."""
+    rows = []
+    for name, (label, row) in HIGHLIGHTS.items():
+        run = runs[name]
+        scores = [(row and row.paper.get(task), find_score(run, task, checkpoint="last")) for task in TASKS[:2]]
+        cells = [text for theirs, ours in scores for text in (f"{theirs[0]:.2f}" if theirs else "", cell(ours))]
+        threads = run.training.threads or (run.machine.threads,)
+        cores = f"{' then '.join(map(str, threads))} core{'s' * (threads != (1,))}"
+        rows.append((label, *cells, f"{run.training.seconds / 60:.0f} min, {cores}"))
+    columns = ("encoder, network", "1-shot: paper", "ours", "5-shot: paper", "ours", "training")
+    return Table("", "", columns, tuple(rows)).markdown()
+
+
 def _last(runs: dict[str, Metrics], labels: dict[str, str], tasks, more=()) -> str:
-    """Scores of the last checkpoint with their intervals."""
+    """Table of the last checkpoint's scores with their intervals."""
     rows = []
     for name, label in labels.items():
         cells = [cell(find_score(runs[name], task, checkpoint="last")) for task in tasks]
@@ -105,22 +142,23 @@ def _table(rows, tasks) -> str:
 
 
 def check(run: RunFolder) -> None:
-    """Stop unless a run is what its name says, trained to its end and scored."""
+    """Exit unless the run is finished and scored, and its settings are those of the preset of its name."""
     if not run.ended:
-        raise SystemExit(f"{run.path} holds no run that went to its end: go on with it")
+        raise SystemExit(f"{run.path} holds no run that went to its end: resume it first")
     config, metrics = read_config(run.config), run.read_metrics()
     if config.name not in NO_PRESET and config != (PRESETS | SHORT).get(config.name):
         raise SystemExit(
-            f"{run.path} is not the run that is known as {config.name!r}: add its name to NO_PRESET, and say why"
+            f"{run.path} is not the run that is known as {config.name!r}: its settings differ from the preset's. If they "
+            "should, add the name to NO_PRESET with the reason"
         )
     if not metrics.evaluations:
         raise SystemExit(f"{run.path} has no scores: evaluate it first")
     if config.name in SHORT and metrics.damage is None:
-        raise SystemExit(f"{run.path} was not scored with bad supports: go on with it")
+        raise SystemExit(f"{run.path} was not scored with bad supports: resume it first")
 
 
 def draw(number: int, runs: dict[str, Path], folder: Path) -> None:
-    """One figure as SVG; the same as a bitmap would only be larger."""
+    """Draw a figure as SVG only; the bitmap would be larger."""
     for path in write_figure(number, runs, folder):
         if path.suffix != ".svg":
             path.unlink()

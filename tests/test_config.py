@@ -122,13 +122,13 @@ def test_stage_at():
     [
         ({"way": 1}, r"setting way: input should be greater than or equal to 2 \(found 1\)"),
         ({"way": "many"}, r"setting way: .* integer.* \(found 'many'\)"),
-        ({"covariance": "round"}, "there is no covariance 'round': choose one of none, radius, diagonal, full"),
-        ({"wya": 3}, "there is no setting 'wya': did you mean 'way'"),
-        ({"qqqq": 3}, "there is no setting 'qqqq': the settings are data, rotations"),
-        ({"shot": 3, "max_shot": 2}, "max_shot is 2 and shot is 3"),
-        ({"splits": 9}, "splits is 9, but a class has only shot"),
+        ({"covariance": "round"}, "unknown covariance 'round': choose one of none, radius, diagonal, full"),
+        ({"wya": 3}, "unknown setting 'wya': did you mean 'way'"),
+        ({"qqqq": 3}, "unknown setting 'qqqq': the settings are data, rotations"),
+        ({"shot": 3, "max_shot": 2}, "max_shot must be at least shot .found max_shot 2 and shot 3"),
+        ({"splits": 9}, r"splits must be at most shot \+ query = 3 \(found 9\)"),
         ({"damage": "7"}, r"write it as SIZE:FRACTION,SIZE:FRACTION"),
-        ({"damage": "7:0.8,5:0.9"}, r"fractions of damage add up to 1\.7"),
+        ({"damage": "7:0.8,5:0.9"}, r"fractions of damage must add up to at most 1 \(found 1\.7\)"),
         ({"image_size": 9}, "setting image_size: input should be greater than or equal to 16"),
         ({"damage": "7:0.1,7:0.2"}, r"write it as SIZE:FRACTION,SIZE:FRACTION"),
         ({"damage": "7:1.5"}, r"setting damage: .*less than or equal to 1"),
@@ -145,14 +145,14 @@ def test_a_wrong_setting_is_one_sentence(settings, sentence):
 
 
 def test_stages_that_would_be_empty():
-    with pytest.raises(InputError, match="episodes is 10, which leaves a stage of the 4 with none"):
+    with pytest.raises(InputError, match="10 episodes are too few for the 4 stages"):
         preset("paper-big-radius-learned-damage", episodes=10)
 
 
 def test_presets_that_are_not_there(tmp_path):
     with pytest.raises(InputError, match="did you mean 'fast-small-radius'"):
         preset("fast-smal-radius")
-    with pytest.raises(InputError, match="`gaussproto presets` lists them"):
+    with pytest.raises(InputError, match="`gaussproto presets` lists the presets"):
         preset("zzzzzz")
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(InputError, match="not a readable JSON file"):
@@ -166,5 +166,5 @@ def test_presets_that_are_not_there(tmp_path):
 def test_files_of_before_say_invert(invert, ink):
     assert parse_config({"name": "old", "data": {"invert": invert}}).data.ink == ink
     for wrong in ("yes", [], {}):
-        with pytest.raises(InputError, match="invert is true, false or null"):
+        with pytest.raises(InputError, match="invert must be true, false or null"):
             parse_config({"name": "old", "data": {"invert": wrong}})

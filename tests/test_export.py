@@ -181,7 +181,7 @@ def test_a_gallery_opens_with_either(characters, tmp_path, weights, exported):
             assert "new" in loaded.partial_fit(queries[:1], ["new"]).classes_
     with pytest.raises(InputError, match="was made with other weights"):
         load(tmp_path / "my.gallery", network(), "onnx")
-    with pytest.raises(InputError, match=r"is an ONNX file.*; give the weights that"):
+    with pytest.raises(InputError, match=r"is an ONNX file.*; pass the weights of"):
         load(tmp_path / "my.gallery", engine="torch")
 
 
@@ -194,13 +194,13 @@ def foreign():
 
 
 def test_what_is_no_exported_encoder(tmp_path, exported):
-    with pytest.raises(InputError, match="there is no readable ONNX file"):
+    with pytest.raises(InputError, match="cannot read the ONNX file"):
         find_encoder(tmp_path / "nothing.onnx")
     (tmp_path / "text.onnx").write_text("I am text")
     with pytest.raises(InputError, match="is not a readable ONNX file"):
         find_encoder(tmp_path / "text.onnx")
     onnx.save(foreign(), tmp_path / "foreign.onnx")
-    with pytest.raises(InputError, match="but not one of gaussproto"):
+    with pytest.raises(InputError, match="is not an ONNX file of gaussproto"):
         find_encoder(tmp_path / "foreign.onnx")
     model = onnx.load(exported)
     model.metadata_props[0].value = '{"channels": "many"}'
@@ -228,12 +228,12 @@ def test_what_cannot_be_exported(tmp_path, weights, exported):
     with torch.no_grad():
         broken.encoder.blocks[0].conv.weight[0] = float("nan")
     for encoder, sentence in [
-        (own, "only the package's own encoders"),
-        (head, "only the package's own encoders"),
-        (tmp_path / "head.safetensors", "it is a head, or was written by something else"),
-        (exported, r"there is no run folder, \.safetensors file"),
-        ("identity", "bundled weights 'identity'"),
-        (7, "found a int"),
+        (own, "only the package's own image encoders"),
+        (head, "only the package's own image encoders"),
+        (tmp_path / "head.safetensors", "it may be a head"),
+        (exported, r"is not a run folder, a \.safetensors file"),
+        ("identity", "'identity' is not a run folder"),
+        (7, "found int"),
         (broken, "differs from torch by nan"),
     ]:
         with pytest.raises(InputError, match=sentence):
@@ -251,19 +251,19 @@ def test_weights_that_do_not_fit_their_configuration(tmp_path, weights):
     metadata["config"] = metadata["config"].replace('"embedding_dim":16', '"embedding_dim":15')
     save_file(tensors, tmp_path / "other.safetensors", metadata)
     for name in ("less", "other"):
-        with pytest.raises(InputError, match="do not fit their own configuration"):
+        with pytest.raises(InputError, match="do not fit their configuration"):
             find_encoder(tmp_path / f"{name}.safetensors", "onnx")
 
 
 @pytest.mark.parametrize("package", ["onnx", "onnxruntime"])
 def test_without_the_extra(package, weights, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(InputError, match=rf"this needs the package {package}: pip install 'gaussproto\[onnx\]'"):
+    with pytest.raises(InputError, match=rf"the package {package} is missing: run pip install 'gaussproto\[onnx\]'"):
         find_encoder(weights, "onnx")
 
 
 def test_engines_are_two(weights, exported):
     with pytest.raises(InputError, match=r"engine must be one of torch, onnx \(found 'tf'\)"):
         find_encoder(weights, "tf")
-    with pytest.raises(InputError, match="which torch does not compute"):
+    with pytest.raises(InputError, match=r"torch cannot compute .*, which is an ONNX file"):
         find_encoder(exported, "torch")

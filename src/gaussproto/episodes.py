@@ -1,4 +1,4 @@
-"""Episodes: which classes, and which of their images; the first of each are supports, the rest queries."""
+"""Sample episodes: random classes, and random images of each. The first images are supports, the rest queries."""
 
 import torch
 from torch import Tensor
@@ -9,17 +9,17 @@ from gaussproto.errors import InputError
 
 
 def fit_episode_to(episode: EpisodeConfig, images: LabelledImages) -> EpisodeConfig:
-    """The episode made as small as the number of classes and the smallest of them ask for, if it says `adapt`.
+    """Return the episode, reduced to the number of classes and to the smallest class if `adapt` is set.
 
-    Queries go before supports, down to one; then supports.
+    Queries are reduced first, down to one, and then supports.
     """
     if not episode.adapt:
         return episode
     c = int(images.counts.argmin())
     most = int(images.counts[c])
     if images.way < 2 or most < 2:
-        found = f"class {images.classes[c]!r} has only one image" if most < 2 else "there is only one class"
-        raise InputError(f"{found}: an episode needs two classes and a support and a query of each, so add some")
+        found = f"class {images.classes[c]!r} has only one" if most < 2 else "found only one class"
+        raise InputError(f"an episode needs at least two classes of two images each ({found}): add images")
     high = episode.max_shot or episode.shot
     query = min(episode.query, max(1, most - high))
     high = min(high, most - query)
@@ -34,33 +34,53 @@ def fit_episode_to(episode: EpisodeConfig, images: LabelledImages) -> EpisodeCon
 
 
 def check_enough(images: LabelledImages, way: int, drawings: int) -> None:
-    """Raise InputError if a class, or the number of classes, is too small for episodes of this size."""
+    """Raise InputError unless there are enough classes, and enough images of each, for episodes of this size."""
     if way > images.way:
         raise InputError(
-            f"way is {way}, but there are only {images.way} classes to train on: choose a smaller way, add classes, or "
-            "let --adapt make episodes as small as the data"
+            f"way must be at most the {images.way} classes (found {way}): choose a smaller way, add classes, or pass "
+            "--adapt to reduce episodes to the data"
         )
     if int(images.counts.min()) < drawings:
         c = int(images.counts.argmin())
         raise InputError(
-            f"class {images.classes[c]!r} has {int(images.counts[c])} images, but an episode takes {drawings} of each "
-            "class (shot + query): add images, choose a smaller shot or query, or let --adapt choose them"
+            f"class {images.classes[c]!r} has {int(images.counts[c])} images, but an episode needs {drawings} of each "
+            "class (shot + query): add images, choose a smaller shot or query, or pass --adapt to reduce them"
         )
 
 
 def sample_drawings(counts: Tensor, drawings: int, generator: torch.Generator) -> Tensor:
-    """(C, drawings): for each class, that many different ones of its images, in random order."""
+    """Draw different images of each class at random: indices (C, drawings), from 0 to the class's count - 1."""
     order = torch.rand(len(counts), int(counts.max()), generator=generator)
-    order[torch.arange(order.shape[1]) >= counts[:, None]] = 2.0  # what is not there comes last
+    order[torch.arange(order.shape[1]) >= counts[:, None]] = 2.0  # sort places beyond the count last
     return order.argsort(dim=1)[:, :drawings]
 
 
 def sample_episode(
     images: LabelledImages, way: int, drawings: int, generator: torch.Generator, mirror: bool = False
 ) -> Tensor:
-    """(way, drawings, channels, H, W) uint8: random classes without replacement, random drawings of each.
+    """Draw the images of one episode at random.
 
-    With `mirror` each class is, with probability one half, the mirror image of itself, which is a class of its own.
+    Args:
+        images: the images to draw from.
+        way: the number of classes, drawn without replacement.
+        drawings: the number of different images of each class, supports and queries together.
+        generator: the source of random numbers.
+        mirror: mirror each class with probability one half. A mirrored class counts as a new class.
+
+    Returns:
+        The images, (way, drawings, channels, H, W), uint8.
+
+    Examples:
+        Five classes with one support and two queries each:
+
+        >>> import gaussproto as gp
+        >>> import torch
+        >>> images = gp.load_data(gp.DataConfig(data="strokes", rotations=False)).train
+        >>> generator = torch.Generator().manual_seed(0)
+        >>> episode = gp.sample_episode(images, way=5, drawings=3, generator=generator)
+        >>> supports, queries = episode[:, :1], episode[:, 1:]
+        >>> supports.shape, queries.shape
+        (torch.Size([5, 1, 1, 28, 28]), torch.Size([5, 2, 1, 28, 28]))
     """
     check_enough(images, way, drawings)
     classes = torch.randperm(images.way, generator=generator)[:way]

@@ -1,4 +1,4 @@
-"""What a user did wrong, in one sentence."""
+"""The exception for a user's mistakes, and helpers that raise it."""
 
 import difflib
 from collections.abc import Iterable, Iterator
@@ -8,21 +8,29 @@ from typing import Any
 
 
 class InputError(ValueError):
-    """A mistake in the input: the message says what was wrong, what was found and what to do.
+    """A mistake in the input. The message says what was wrong, what was found and what to do.
 
-    The command line prints it on one line and exits with code 2. Any other exception is a bug of ours.
+    The command line prints the message on one line and exits with code 2. Any other exception is a bug in gaussproto.
+
+    Examples:
+        >>> import gaussproto as gp
+        >>> try:
+        ...     gp.preset("fast-smal-radius")
+        ... except gp.InputError as error:
+        ...     print(error)
+        unknown preset, configuration file or run folder 'fast-smal-radius': did you mean 'fast-small-radius'?
     """
 
 
 def did_you_mean(name: object, known: Iterable[object], otherwise: str) -> str:
-    """A hint for an unknown name: the closest known one, or `otherwise`."""
+    """Return a hint for an unknown name: the closest known one, or `otherwise`."""
     near = difflib.get_close_matches(str(name), map(str, known), n=1)
     return f"did you mean {near[0]!r}?" if near else otherwise
 
 
 @contextmanager
 def restored_on_error(thing: Any) -> Iterator[None]:
-    """If the block fails, give an object the attributes back that it had before."""
+    """Restore the attributes of an object if the block raises."""
     before = dict(vars(thing))
     try:
         yield
@@ -33,8 +41,8 @@ def restored_on_error(thing: Any) -> Iterator[None]:
 
 
 def import_extra(package: str, extra: str) -> Any:
-    """Import a package of one of gaussproto's extras, or say how to install it."""
+    """Import an optional package, or raise InputError with the command that installs it."""
     try:
         return import_module(package)
     except ImportError:
-        raise InputError(f"this needs the package {package}: pip install 'gaussproto[{extra}]'") from None
+        raise InputError(f"the package {package} is missing: run pip install 'gaussproto[{extra}]'") from None

@@ -1,4 +1,4 @@
-"""The named runs: the paper's rows by its recipe (`paper-*`) or ours (`standard-*`); short ones (`fast-*`, `demo`)."""
+"""The named runs: the paper's rows with its recipe (`paper-*`) or ours (`standard-*`), and shorter ones."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +9,7 @@ from gaussproto.config import DataConfig, NetworkConfig, RunConfig, Stage, Train
 from gaussproto.errors import InputError, did_you_mean
 from gaussproto.paper.rows import BIG_WEIGHTED, ROWS, Budget
 
-FULL_DIM = 32  # with a full covariance: its D (D + 1) / 2 raw outputs are 528 already
+FULL_DIM = 32  # for a full covariance, which needs D (D + 1) / 2 = 528 raw outputs
 
 
 def _training(episodes: int, learning_rate: float = recipes.LEARNING_RATE, **settings: Any) -> TrainingConfig:
@@ -17,14 +17,15 @@ def _training(episodes: int, learning_rate: float = recipes.LEARNING_RATE, **set
 
 
 def _fast() -> Iterator[RunConfig]:
-    for encoder, length, episodes, dim in (("small", "minutes", 1000, 64), ("big", "half an hour", 900, 256)):
+    for encoder, time, episodes, dim in (("small", "in minutes", 1000, 64), ("big", "in half an hour", 900, 256)):
         for kind in ("none", "radius", "diagonal", "full", "weighted"):
             weighted = kind == "weighted"
             settings = recipes.WEIGHTED if weighted else {"covariance": kind}
-            about = "radius that only weighs the supports" if weighted else f"{kind} covariance"
+            about = "radius covariance that only weighs the supports" if weighted else f"{kind} covariance"
+            about = "vanilla" if kind == "none" else about
             yield RunConfig(
                 name=f"fast-{encoder}-{kind}",
-                about=f"{encoder} encoder, {about}, {length}",
+                about=f"{encoder} encoder, {about}, {time}",
                 data=recipes.OMNIGLOT,
                 network=NetworkConfig(encoder=encoder, embedding_dim=FULL_DIM if kind == "full" else dim, **settings),
                 episode=recipes.ONE_OR_TWO if weighted else recipes.EPISODE,
@@ -32,12 +33,11 @@ def _fast() -> Iterator[RunConfig]:
             )
 
 
-LONGER = BIG_WEIGHTED.config("standard").override(**recipes.LONG)
-ABOUT_LONGER = "ours: big, radius that only weighs, twice as long, distorted and mirrored"
-OMNIGLOT_BIG = LONGER.model_copy(update={"name": "omniglot-big", "about": ABOUT_LONGER})
+ABOUT_LONGER = "ours: like standard-big-weighted, but twice as long, on distorted and mirrored images"
+OMNIGLOT_BIG = BIG_WEIGHTED.config("standard").variant("omniglot-big", ABOUT_LONGER, **recipes.LONG)
 DEMO = RunConfig(
     name="demo",
-    about="the embedded strokes, small encoder, radius that only weighs the supports, a minute",
+    about="first training on invented alphabets (strokes): no download, about a minute",
     data=DataConfig(data="strokes"),
     network=NetworkConfig(**recipes.WEIGHTED),
     episode=recipes.ONE_OR_TWO,
@@ -45,25 +45,35 @@ DEMO = RunConfig(
 )
 FINETUNE = RunConfig(
     name="finetune",
-    about="a folder of your own, starting from other weights, in episodes as small as the folder",
+    about="fine-tune trained weights on a folder of your images (--data DIR)",
     data=DataConfig(data="my_images"),
     network=NetworkConfig(**recipes.WEIGHTED),
     episode=recipes.FINETUNE_EPISODE,
     training=_training(100, recipes.FINETUNE_RATE, distort=0.5, checkpoint_every=20, init="omniglot-small"),
 )
-BUDGETS: tuple[Budget, ...] = ("paper", "standard")
+BUDGETS: tuple[Budget, ...] = ("standard", "paper")
 ROW_RUNS = [row.configs.get(budget) for budget in BUDGETS for row in ROWS.values() if not row.repeats]
-PRESETS = {run.name: run for run in (*ROW_RUNS, OMNIGLOT_BIG, *_fast(), DEMO, FINETUNE) if run}
+PRESETS = {run.name: run for run in (DEMO, FINETUNE, *_fast(), OMNIGLOT_BIG, *ROW_RUNS) if run}
 
 
 def preset(name: str, **settings: Any) -> RunConfig:
-    """A named run, or the one in a `config.json` or a run folder, with some settings changed.
+    """Return the configuration of a named run, of a `config.json` or of a run folder.
 
-    With `init` the network's settings and the size, channels and ink of the images are those of the weights, except
-    for what is given here.
+    Args:
+        name: a preset (`gaussproto presets` lists them), or the path of a `config.json` or a run folder.
+        **settings: settings to change, for example `way=20, seed=1`. If you pass `init`, the network settings and the
+            size, channels and ink of the images come from these weights, except for those that you pass too.
 
-    >>> preset("fast-small-radius", way=60, seed=3).episode.way
-    60
+    Returns:
+        The configuration, which you can pass to `train`.
+
+    Examples:
+        >>> import gaussproto as gp
+        >>> config = gp.preset("fast-small-radius", way=20, seed=3)
+        >>> config.network.summary
+        'small encoder, D = 64, radius covariance (softplus)'
+        >>> config.about
+        'fast-small-radius with way 20; seed 3'
     """
     config = PRESETS[name] if name in PRESETS else _read(name)
     if config.training.init_digest is None:
@@ -71,7 +81,9 @@ def preset(name: str, **settings: Any) -> RunConfig:
     if settings.get("init") is not None:
         from gaussproto.runs.weights import starting_from  # imports NumPy
 
-        config = starting_from(str(settings.pop("init")), config)
+        init = str(settings.pop("init"))
+        changes = {"init": init} if name in PRESETS and init != config.training.init else {}
+        config = starting_from(init, config).with_changes(**changes)
     return config.override(**settings)
 
 
@@ -79,5 +91,5 @@ def _read(name: str) -> RunConfig:
     for path in (Path(name), Path(name, "config.json")):
         if path.is_file():
             return read_config(path)
-    hint = did_you_mean(name, PRESETS, "`gaussproto presets` lists them.")
-    raise InputError(f"there is no preset, configuration file or run folder {name!r}: {hint}")
+    hint = did_you_mean(name, PRESETS, "`gaussproto presets` lists the presets")
+    raise InputError(f"unknown preset, configuration file or run folder {name!r}: {hint}")

@@ -1,4 +1,4 @@
-"""Where a result comes from: the machine, the command, the commit and the version."""
+"""The origin of a result: machine, command, commit and version."""
 
 import functools
 import platform
@@ -45,11 +45,11 @@ def command() -> str:
 
 @functools.cache
 def commit() -> str | None:
-    """The commit of this checkout, with `-dirty` if files differ from it; None outside a checkout of gaussproto."""
+    """Return the commit of this checkout, with `-dirty` if files differ from it, or None outside a checkout."""
     git = ["git", "-C", str(Path(__file__).parent)]
     run = functools.partial(subprocess.run, capture_output=True, text=True, timeout=10, check=True)
     try:
-        run([*git, "ls-files", "--error-unmatch", __file__])  # fails where another project's checkout holds gaussproto
+        run([*git, "ls-files", "--error-unmatch", __file__])  # fails if gaussproto is installed in another checkout
         return run([*git, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return None

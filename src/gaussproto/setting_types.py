@@ -1,6 +1,6 @@
-"""The types of settings, and settings as text: choices, names of objects, values with their own syntax."""
+"""The types of settings (choices, names of objects, values with their own syntax) and settings as text."""
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from functools import partial
 from itertools import accumulate, pairwise
 from typing import Annotated, Any, Literal
@@ -13,14 +13,14 @@ from gaussproto.formulas.distance import DISTANCES, Distance
 from gaussproto.formulas.named import find_callable, name_of
 
 Weighting = Literal["prototype_and_distance", "prototype"]
-Norm = Literal["running", "batch"]  # inductive: each image by itself; transductive: each group of images together
+Norm = Literal["running", "batch"]  # inductive: each image independently; transductive: a group of images together
 Ink = Literal["detect", "bright", "dark"]
 
-FILTERS = {"small": (64, 64, 64), "big": (128, 256, 512)}  # of an encoder's blocks before the last
+FILTERS = {"small": (64, 64, 64), "big": (128, 256, 512)}  # of the encoder's blocks before the last
 
 
 class Choices(tuple[str, ...]):
-    """The package's own names for a setting that names an object; the object itself or `module:name` is taken, too."""
+    """The built-in names of a setting that also accepts an object or its import path `module:name`."""
 
 
 CovarianceName = Annotated[str, BeforeValidator(partial(name_of, Covariance, COVARIANCES)), Choices(COVARIANCES)]
@@ -32,17 +32,17 @@ def _check_encoder(value: Any) -> Any:
     if isinstance(value, str) and value not in FILTERS:
         if ":" not in value:
             hint = did_you_mean(value, FILTERS, "choose small or big, or name your own as module:name")
-            raise InputError(f"there is no encoder {value!r}: {hint}")
+            raise InputError(f"unknown encoder {value!r}: {hint}")
         find_callable(value, "encoder")
     return value
 
 
 def _parse_damage(value: Any) -> Any:
-    """`7:0.1,5:0.05` or a mapping of the size to its fraction."""
+    """Parse `7:0.1,5:0.05` or a mapping from size to fraction."""
     if isinstance(value, str):
         pairs = [part.split(":") for part in value.split(",") if part.strip()]
         if any(len(pair) != 2 for pair in pairs) or len({pair[0] for pair in pairs}) < len(pairs):
-            raise ValueError(f"write it as SIZE:FRACTION,SIZE:FRACTION, such as 7:0.1,5:0.05 (found {value!r})")
+            raise ValueError(f"write it as SIZE:FRACTION,SIZE:FRACTION, e.g. 7:0.1,5:0.05 (found {value!r})")
         value = dict(pairs)
     return tuple(value.items()) if isinstance(value, Mapping) else value
 
@@ -60,14 +60,14 @@ EncoderName = Annotated[str, BeforeValidator(_check_encoder), Choices(FILTERS)]
 
 
 def stretch(stages: list[dict[str, Any]], episodes: int) -> None:
-    """Change the whole length, keep the proportions of the stages."""
+    """Scale the stages in place so that they have `episodes` episodes in total."""
     if not isinstance(episodes, int) or episodes < 1:
-        raise InputError(f"setting episodes: give a whole number of 1 or more (found {episodes!r})")
+        raise InputError(f"setting episodes: must be a whole number of at least 1 (found {episodes!r})")
     ends = list(accumulate(stage["episodes"] for stage in stages))
     for stage, (start, end) in zip(stages, pairwise([0, *ends]), strict=True):
         stage["episodes"] = round(episodes * end / ends[-1]) - round(episodes * start / ends[-1])
     if min(stage["episodes"] for stage in stages) < 1:
-        raise InputError(f"episodes is {episodes}, which leaves a stage of the {len(stages)} with none: give more")
+        raise InputError(f"{episodes} episodes are too few for the {len(stages)} stages: use more episodes")
 
 
 def setting_problem(error: ValidationError, sections: Container[str]) -> str:
@@ -81,7 +81,7 @@ def setting_problem(error: ValidationError, sections: Container[str]) -> str:
 
 
 def setting_text(name: str, value: Any) -> str:
-    """The value of a setting, as JSON stores it, for a reader.
+    """Format a setting, given as JSON stores it.
 
     >>> setting_text("rotations", True), setting_text("filters", [64, 64]), setting_text("max_shot", None)
     ('yes', '64, 64', 'not set')
@@ -100,6 +100,15 @@ def setting_text(name: str, value: Any) -> str:
 
 
 def _stage_text(stage: Mapping[str, Any]) -> str:
-    damage = ", ".join(f"{100 * share:g} % to {size} px" for size, share in stage["damage"].items())
-    parts = f"{stage['episodes']:,} episodes", damage and f"damage {damage}", stage["transform"]
+    damage = stage["damage"] and f"damage {damage_text(stage['damage'].items())}"
+    parts = f"{stage['episodes']:,} episodes", damage, stage["transform"]
     return "; ".join(filter(None, parts))
+
+
+def damage_text(pairs: Iterable[tuple[Any, float]]) -> str:
+    """Format pairs of size and fraction.
+
+    >>> damage_text([(7, 0.1), (5, 0.05)])
+    '10 % to 7 px, 5 % to 5 px'
+    """
+    return ", ".join(f"{100 * share:g} % to {size} px" for size, share in pairs) or "none"

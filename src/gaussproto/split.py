@@ -1,4 +1,4 @@
-"""Split the classes of a folder into training and test classes: by a file, or by their names. Imports no torch."""
+"""Split the classes of a folder into training and test classes, by a JSON file or by a hash. Imports no torch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gaussproto.files import read_json
 class ClassSplit(BaseModel):
     """The names of the training and the test classes.
 
-    Without `train`, all classes that are not in `test` are for training. With it, classes in neither are left out.
+    Without `train`, all classes that are not in `test` are training classes. With it, classes in neither are skipped.
 
     >>> ClassSplit(test=("owl", "fox")).among(("ant", "bee", "fox", "owl"))
     ClassSplit(train=('ant', 'bee'), test=('fox', 'owl'))
@@ -35,25 +35,29 @@ class ClassSplit(BaseModel):
                 raise ValueError(f"{part} must name at least two classes (found {len(names)}): add classes")
             if len(set(names)) < len(names):
                 twice = next(name for name in names if names.count(name) > 1)
-                raise ValueError(f"{part} names the class {twice!r} more than once: remove the repetition")
+                raise ValueError(f"{part} names the class {twice!r} more than once: remove the duplicate")
         if both := sorted(set(self.train or ()) & set(self.test)):
             raise ValueError(
-                f"the class {both[0]!r} is in both train and test: a few-shot network is tested on classes that it was "
-                "not trained on, so remove it from one of the two"
+                f"the class {both[0]!r} is in both train and test: remove it from one of them, because a few-shot "
+                "network is tested on unseen classes"
             )
         return self
 
     def among(self, classes: Sequence[str]) -> ClassSplit:
-        """Write `train` out, sort both sides as in `classes`, and raise InputError if a name is not in `classes`."""
+        """Return the split with `train` filled in and both parts in the order of `classes`.
+
+        Raise InputError if the split names a class that is not in `classes`.
+        """
         if unknown := sorted({*(self.train or ()), *self.test} - set(classes)):
             raise InputError(
-                f"the split names {len(unknown)} classes that are not in the folder, for example {unknown[0]!r}: use "
-                f"the names of its class folders, {', '.join(classes[:3])}{' and others' if len(classes) > 3 else ''}"
+                f"the split must name classes of the folder (found {len(unknown)} unknown, for example "
+                f"{unknown[0]!r}): use the names of its class folders, {', '.join(classes[:3])}"
+                f"{', ...' if len(classes) > 3 else ''}"
             )
         chosen = set(classes) - set(self.test) if self.train is None else set(self.train)
         if len(chosen) < 2:
             raise InputError(
-                f"the split must leave at least two classes to train on (found {len(chosen)}): name fewer under test"
+                f"the split must leave at least two training classes (found {len(chosen)}): name fewer test classes"
             )
         return ClassSplit(
             train=tuple(name for name in classes if name in chosen),
@@ -62,7 +66,7 @@ class ClassSplit(BaseModel):
 
 
 def parse_split(value: Any) -> Any:
-    """Read the split if `value` is the path of a JSON file, otherwise return `value`."""
+    """Return the content of the JSON file if `value` is a path, otherwise `value`."""
     if not isinstance(value, str | Path):
         return value
     tree = read_json(Path(value))
@@ -72,27 +76,25 @@ def parse_split(value: Any) -> Any:
         or not all(isinstance(part, list) and all(isinstance(name, str) for name in part) for part in tree.values())
     ):
         raise InputError(
-            f'{value} is not a split of classes: write {{"train": [CLASS, ...], "test": [CLASS, ...]}}; without '
-            '"train", all other classes train'
+            f'{value} is not a split of classes: write {{"train": [CLASS, ...], "test": [CLASS, ...]}}, or only "test" '
+            "to train on all other classes"
         )
     return tree
 
 
 def choose_split(classes: Sequence[str], test_fraction: float, folder: str) -> ClassSplit:
-    """Hold out about `test_fraction` of the classes for testing.
+    """Hold out `test_fraction` of the classes for testing, rounded, with at least two classes in each part.
 
-    A hash of its name decides for each class, so a class stays on its side when others are added or removed. Classes
-    change sides only if one side would otherwise have fewer than two.
+    The classes with the lowest hash of their names are held out, so the choice does not depend on their order.
+
+    >>> choose_split(("ant", "bee", "cat", "dog", "elk", "fox", "gnu", "hen"), 0.25, "animals").test
+    ('bee', 'elk')
     """
-
-    def position(name: str) -> float:
-        return int.from_bytes(hashlib.sha256(name.encode()).digest()[:6]) / 2**48
-
     if len(classes) < 4:
         raise InputError(
-            f"{folder} must have at least four classes, two to train on and two to test on (found {len(classes)}): "
+            f"{folder} must have at least four classes, two for training and two for testing (found {len(classes)}): "
             "add classes"
         )
-    held_out = sum(position(name) < test_fraction for name in classes)
-    held_out = min(max(2, held_out), len(classes) - 2)
-    return ClassSplit(test=tuple(sorted(classes, key=position)[:held_out])).among(classes)
+    ranked = sorted(classes, key=lambda name: hashlib.sha256(name.encode()).digest())
+    held_out = min(max(2, int(test_fraction * len(classes) + 0.5)), len(classes) - 2)
+    return ClassSplit(test=tuple(ranked[:held_out])).among(classes)

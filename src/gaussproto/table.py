@@ -1,4 +1,4 @@
-"""A table of text, for a terminal or a page."""
+"""A table of text for a terminal or a Markdown page."""
 
 from dataclasses import dataclass
 
@@ -11,8 +11,13 @@ class Table:
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    note: str = ""  # how to read it
-    labels: int = 2  # columns before the numbers
+    note: str = ""  # how to read the table
+    labels: int = 2  # number of columns before the numbers
+    missing: tuple[str, ...] = ()  # rows without a measurement, which the table omits
+
+    @property
+    def missing_text(self) -> str:
+        return f"Not run yet: {', '.join(self.missing)}." if self.missing else ""
 
     def markdown(self) -> str:
         lines = [self.columns, ("---",) * len(self.columns), *self.rows]

@@ -157,7 +157,7 @@ def test_a_gallery_of_a_later_version_is_refused(tmp_path):
         settings = json.loads(file.metadata()[METADATA])
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     save_file(tensors, path, metadata={METADATA: json.dumps(settings | {"version": 2})})
-    with pytest.raises(InputError, match="version 2, and this gaussproto reads 1: install a newer one"):
+    with pytest.raises(InputError, match="version 2, but this gaussproto reads version 1: install a newer gaussproto"):
         load(path)
 
 

@@ -347,7 +347,7 @@ def test_bad_input_is_a_clear_error_and_changes_nothing(characters, tmp_path_fac
 def test_a_label_may_not_come_later_in_another_type():
     clf = GaussianPrototypeClassifier("identity").fit(np.eye(2), ["0", "1"])
     before = state(clf)
-    with pytest.raises(InputError, match=r"the label 1 \(int\) is also there as '1' \(str\)"):
+    with pytest.raises(InputError, match=r"the label 1 \(int\) also appears as '1' \(str\)"):
         clf.partial_fit(np.eye(2), [2, 1])
     with pytest.raises(InputError, match="'c' is not among"):
         clf.partial_fit(np.eye(2), ["1", "c"], classes=["0", "1"])
@@ -376,11 +376,11 @@ def test_bad_vectors_change_nothing(X, y):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"encoder": 7}, "found a int"),
-        ({"encoder": "nothing"}, "there is no run folder"),
+        ({"encoder": 7}, "found int"),
+        ({"encoder": "nothing"}, "is not a run folder"),
         ({"ink": "blue"}, "ink must be one of"),
         ({"temperature": 0}, "temperature must be a positive number"),
-        ({"distance": "far"}, "there is no distance"),
+        ({"distance": "far"}, "unknown distance"),
         ({"image_size": 3}, "image_size must be"),
     ],
 )

@@ -103,7 +103,7 @@ def test_a_broken_connection_is_resumed_where_it_broke(server, tmp_path):
 
 def test_the_next_call_resumes_too(server, tmp_path):
     server.breaks_after = 100_000
-    with pytest.raises(InputError, match=r"could not download .* closed 5\d\d,\d\d\d bytes before the end"):
+    with pytest.raises(InputError, match=r"cannot download .* closed 5\d\d,\d\d\d bytes before the end"):
         download(f"{server.url}/x", tmp_path / "x.zip", MD5, retries=1)
     assert [file.name for file in tmp_path.iterdir()] == ["x.zip.part"]
     arrived = (tmp_path / "x.zip.part").stat().st_size
@@ -162,7 +162,7 @@ def test_a_file_that_does_not_exist_is_not_asked_for_twice(server, tmp_path, wai
 
 
 def test_no_server(tmp_path):
-    with pytest.raises(InputError, match=r"could not download http://127\.0\.0\.1:9/x \(Connection refused\): try"):
+    with pytest.raises(InputError, match=r"cannot download http://127\.0\.0\.1:9/x \(Connection refused\): try"):
         download("http://127.0.0.1:9/x", tmp_path / "x.zip", MD5, retries=1)
 
 

@@ -78,7 +78,7 @@ def test_rotations_need_squares():
 def test_dense_is_a_view_where_counts_are_equal(characters):
     assert characters.dense.shape == (characters.way, 20, 1, 28, 28)
     assert characters.dense.data_ptr() == characters.images.data_ptr()
-    with pytest.raises(InputError, match="from 3 to 5 images"):
+    with pytest.raises(InputError, match="found 3 to 5"):
         _ = uneven(characters, [3, 5]).dense
 
 

@@ -36,7 +36,7 @@ def test_json_gives_back_the_very_labels(labels):
 
 @pytest.mark.parametrize("label", [b"bytes", datetime.date(2020, 1, 1), frozenset({1}), ("a", b"b"), ((1, 2j),)])
 def test_what_json_cannot_carry_is_named(label):
-    with pytest.raises(InputError, match="a file cannot carry the label"):
+    with pytest.raises(InputError, match="cannot save the label"):
         to_json(["fine", label])
 
 
@@ -60,7 +60,7 @@ def test_each_class_is_there_once(labels, random):
     "pair", [(1, "1"), ("1", 1), (1, 1.0), (1, True), (0, False), ((1, 2), (1.0, 2)), ("(1, 2)", (1, 2)), ("1.5", 1.5)]
 )
 def test_a_label_in_two_types_is_refused(pair):
-    with pytest.raises(InputError, match="is also there as"):
+    with pytest.raises(InputError, match="also appears as"):
         classes_of(pair)
 
 
@@ -75,8 +75,8 @@ def test_numpy_and_python_numbers_are_the_same_labels():
     [
         ("text", "must be a list or an array"),
         (3, "must be a list or an array"),
-        ([None, "a"], "stands for no class"),
-        ([float("nan"), 1.0], "not a finite number"),
+        ([None, "a"], "means no class"),
+        ([float("nan"), 1.0], "must be finite"),
         ([["a"], ["b"]], "hashable"),
         ([0.5, 1.5], "continuous"),
         (np.zeros((2, 2)), "1d array"),

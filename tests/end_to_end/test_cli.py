@@ -143,7 +143,7 @@ def test_stop_and_resume_by_command(place):
     assert "continue with: gaussproto train runs/stopped --resume" in said
     assert (place / "runs" / "stopped" / "checkpoints" / "last.safetensors").exists()
     result = run("train", "demo", "--out", "runs/stopped", cwd=place, code=2)
-    assert "already holds a run" in result.stderr
+    assert "already contains a run" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -152,32 +152,31 @@ def test_stop_and_resume_by_command(place):
         (["train", "demmo"], "did you mean 'demo'"),
         (["train", "demo", "--way", "one"], "--way"),
         (["train", "demo", "--way", "1"], "setting way"),
-        (["train", "demo", "--way", "100000", "--out", "runs/never"], "way is 100000, but there are only"),
-        (["train", "demo", "--covariance", "round"], "there is no covariance 'round': choose one of none, radius"),
-        (["train", "demo", "--data", "nowhere"], "there is no folder nowhere"),
+        (["train", "demo", "--way", "100000", "--out", "runs/never"], "way must be at most the"),
+        (["train", "demo", "--covariance", "round"], "unknown covariance 'round': choose one of none, radius"),
+        (["train", "demo", "--data", "nowhere"], "the folder nowhere does not exist"),
         (["train", "demo", "--nonsense", "1"], "--nonsense"),
         (["train", "demo", "--out", "a file"], "a file is a file: choose a folder"),
         (["train"], "PRESET"),
-        ([], "gaussproto --help"),
-        (["evaluate", "nothing"], "there is no run folder, .safetensors file or bundled weights 'nothing'"),
-        (["evaluate", "nothing.safetensors"], "there is no weights file"),
-        (["evaluate", "runs/tiny", "--shots", "few"], "--shots takes numbers such as 1,5 or 1-19"),
-        (["evaluate", "runs/tiny", "--shots", "5-1"], "--shots takes numbers such as 1,5 or 1-19"),
-        (["evaluate", "omniglot-small", "--checkpoints", "top"], "goes with a run folder"),
-        (["evaluate", "runs/tiny", "--shots", "25"], "must go from 1 to 19"),
+        (["evaluate", "nothing"], "'nothing' is not a run folder, a .safetensors file or bundled weights"),
+        (["evaluate", "nothing.safetensors"], "the weights file nothing.safetensors does not exist"),
+        (["evaluate", "runs/tiny", "--shots", "few"], "--shots must be numbers, e.g. 1,5 or 1-19"),
+        (["evaluate", "runs/tiny", "--shots", "5-1"], "--shots must be numbers, e.g. 1,5 or 1-19"),
+        (["evaluate", "omniglot-small", "--checkpoints", "top"], "--checkpoints top needs a run folder"),
+        (["evaluate", "runs/tiny", "--shots", "25"], "shots must be from 1 to 19"),
         (["evaluate", "runs/tiny", "--ways", "1"], "way must be from 2"),
         (["report", "nothing"], "there is no run folder nothing"),
         (["report"], "RUN"),
         (["reproduce"], "TARGET"),
-        (["reproduce", "nothing"], "nothing to reproduce called 'nothing': it is one of verification, results"),
+        (["reproduce", "nothing"], "the target must be one of verification, results"),
         (["reproduce", "results", "--budget", "huge"], "'huge' is not one of 'quick', 'standard', 'paper'"),
-        (["reproduce", "results", "--only", "small-none"], "--only names rows of results"),
+        (["reproduce", "results", "--only", "small-none"], "--only must name rows of results"),
         (["reproduce", "results", "--out", "a file", "--data", "strokes"], "a file is a file: choose a folder"),
-        (["data", "nowhere"], "there is no folder nowhere"),
+        (["data", "nowhere"], "the folder nowhere does not exist"),
         (["data", "strokes", "--sheet", "sheet.gif"], "must end in .png"),
         (["data", "--sheet", "sheet.png"], "--sheet needs the name of the data"),
         (["data", "strokes", "--verify"], "--verify checks Omniglot's files"),
-        (["presets", "nothing"], "there is no preset"),
+        (["presets", "nothing"], "unknown preset"),
         (["fly"], "fly"),
     ],
 )

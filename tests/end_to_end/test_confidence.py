@@ -149,7 +149,7 @@ def test_examples_whose_files_are_gone_leave_their_names(place, weights, tmp_pat
     (path,) = clf.explain([Image.new("L", (30, 30), 255)], tmp_path / "why.svg", top=4)
     said = words(path)
     assert "lost.png" in said
-    assert said.count("is gone") == said.count("not a file") == 1
+    assert said.count("missing") == said.count("no file") == 1
     assert path.read_text().count("<image") == 1 + 4 * 6 - 2
     assert "image 0:  " in "".join(said)
 
@@ -191,10 +191,10 @@ def test_vectors_have_no_picture(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([*CLASSIFY, "asked", "--explain", "why.gif"], "written as .png or .svg (found 'why.gif')"),
+        ([*CLASSIFY, "asked", "--explain", "why.gif"], "must be a .png or .svg file (found 'why.gif')"),
         ([*CLASSIFY, "asked", "--reject", "2"], "reject must be a share of known images from 0.001 to 0.5"),
         ([*CLASSIFY, "asked", "--reject", "0.001"], "reject=0.001 needs 999 examples"),
-        (["calibrate", "nothing"], "there is no run folder"),
+        (["calibrate", "nothing"], "is not a run folder"),
         (
             ["calibrate", "weights.safetensors", "--rate", "0.9"],
             "--rate must be a share of known images from 0.001 to 0.5 (found 0.9)",

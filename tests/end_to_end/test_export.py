@@ -75,10 +75,10 @@ def test_as_json(exported):
     ("arguments", "sentence"),
     [
         (["export", "weights.safetensors", "new.txt"], "must end in .onnx"),
-        (["export", "nothing", "new.onnx"], "bundled weights 'nothing'"),
-        (["export", "identity", "new.onnx"], "bundled weights 'identity'"),
+        (["export", "nothing", "new.onnx"], "'nothing' is not a run folder, a .safetensors file or bundled weights"),
+        (["export", "identity", "new.onnx"], "'identity' is not a run folder"),
         (["classify", "--engine", "torch", "--encoder", "encoder.onnx", "--support", "support", "asked"], "ONNX file"),
-        (["classify", "--encoder", "nowhere.onnx", "--support", "support", "asked"], "no readable ONNX file"),
+        (["classify", "--encoder", "nowhere.onnx", "--support", "support", "asked"], "cannot read the ONNX file"),
         (["classify", "--engine", "tf", "--support", "support", "asked"], "--engine"),
     ],
 )

@@ -34,9 +34,9 @@ def test_colour_from_grey_weights_to_answers(place, gaussproto):
     train = ["train", "finetune", "--data", "photos", "--init", "init.safetensors", *COLOUR, "--episodes", 6]
     code, _, said = gaussproto(*train, "--out", "runs/mine")
     assert code == 0, said
-    assert "episodes are fitted to the data: 4 classes and 5 images of each\n" in said
-    spread = "the first convolution, of 1 channels, is spread over 3"
-    size = "it knows images of 28 x 28 pixels and gets 84 x 84"
+    assert "episodes are reduced to fit the data: 4 classes of 5 images\n" in said
+    spread = "the first convolution is converted from 1 to 3 channels"
+    size = "they were trained on 28 x 28 pixels, this run has 84 x 84"
     assert f"starts from the weights init.safetensors; {spread}; {size}\n" in said
     config = json.loads((place / "runs/mine/config.json").read_text())
     assert config["training"]["init"] == "init.safetensors"
@@ -64,11 +64,11 @@ def test_colour_from_grey_weights_to_answers(place, gaussproto):
     (place / "swapped.json").write_text(json.dumps(swapped))
     code, _, said = gaussproto(*train, "--split", "swapped.json", "--out", "runs/swapped")
     assert code == 0, said
-    assert "episodes are fitted to the data: 2 classes and 7 images of each" in said
+    assert "episodes are reduced to fit the data: 2 classes of 7 images" in said
     assert json.loads((place / "runs/swapped/split.json").read_text()) == swapped
     code, _, said = gaussproto(*train, "--split", "swapped.json", "--out", "runs/mine", "--resume")
     assert code == 2
-    assert "runs/mine holds a run with other settings (split; way: 4 there, 2 here" in said
+    assert "runs/mine contains a run with other settings (split is 4 classes train, 2 classes test there" in said
 
 
 def test_weights_are_tested_on_the_same_classes_before(place, gaussproto):
@@ -99,18 +99,18 @@ FINETUNE = ["train", "finetune", "--init", "init.safetensors", "--out", "runs/ne
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([*FINETUNE], "there is no folder my_images"),
-        ([*FINETUNE, "--data", "photos", "--init", "nothing"], "bundled weights 'nothing'"),
+        ([*FINETUNE], "the folder my_images does not exist"),
+        ([*FINETUNE, "--data", "photos", "--init", "nothing"], "'nothing' is not a run folder"),
         ([*FINETUNE, "--data", "photos", "--init", "photos"], "photos is not a run folder"),
         ([*FINETUNE, "--data", "photos", "--init", "text.safetensors"], "not a readable weights file"),
         ([*FINETUNE, "--data", "photos", "--encoder", "big", "--filters", "8"], "have the filters 16,16,16"),
         ([*FINETUNE, "--data", "photos", "--split", "nothing.json"], "nothing.json is not a readable JSON file"),
         ([*FINETUNE, "--data", "photos", "--split", "empty.json"], "test must name at least two classes (found 0)"),
-        ([*FINETUNE, "--data", "photos", "--split", "unknown.json"], "not in the folder, for example 'cat'"),
-        ([*FINETUNE, "--data", "strokes", "--split", "unknown.json"], "strokes comes with its own split"),
-        ([*FINETUNE, "--data", "single"], "has only one image: an episode needs two classes"),
-        ([*FINETUNE, "--data", "photos", "--no-adapt"], "way is 20, but there are only 4 classes to train on"),
-        ([*FINETUNE, "--data", "photos", "--no-adapt", "--way", "4", "--query", "9"], "an episode takes 14 of each"),
+        ([*FINETUNE, "--data", "photos", "--split", "unknown.json"], "found 1 unknown, for example 'cat'"),
+        ([*FINETUNE, "--data", "strokes", "--split", "unknown.json"], "strokes has a fixed split"),
+        ([*FINETUNE, "--data", "single"], "an episode needs at least two classes of two images each"),
+        ([*FINETUNE, "--data", "photos", "--no-adapt"], "way must be at most the 4 classes (found 20)"),
+        ([*FINETUNE, "--data", "photos", "--no-adapt", "--way", "4", "--query", "9"], "an episode needs 14 of each"),
         ([*FINETUNE, "--data", "photos", "--image-size", "8"], "setting image_size"),
         (["evaluate", "init.safetensors", "--data", "photos", "--split", "unknown.json"], "for example 'cat'"),
     ],

@@ -82,7 +82,8 @@ def with_backbone(way, blind=False):
 def test_a_perfect_and_a_blind_network():
     images = named(23, [20] * 23)
     perfect = evaluate(with_backbone(23), images, shots=[1, 5, 19], rounds=2)
-    assert all(score.accuracy == 1 and score.interval == 0 for score in perfect.scores)
+    assert all(score.accuracy == 1 and score.interval is None for score in perfect.scores)  # all alike: no interval
+    assert perfect.score(20, 1).text() == "100.00"
     blind = evaluate(with_backbone(23, blind=True), images, ways=[5, 20], shots=[1], rounds=20)
     for score in blind.scores:
         assert score.accuracy == pytest.approx(1 / score.way, abs=0.05)
@@ -127,10 +128,11 @@ def test_interval_is_that_of_the_mean_over_classes(few):
 
 def test_rotations_of_a_character_do_not_make_the_interval_narrower():
     """Four copies of each result are no more evidence than one."""
-    accuracies = torch.tensor([1.0, 0.5, 0.75, 1.0])
-    once = _interval(accuracies, ["a", "b", "c", "d"])
-    assert once == pytest.approx(1.96 * accuracies.std().item() / 2)
-    assert _interval(accuracies.repeat(4), ["a", "b", "c", "d"] * 4) == pytest.approx(once)
+    accuracies, names = torch.linspace(0.5, 1, 16), list("abcdefghijklmnop")
+    once = _interval(accuracies, names)
+    assert once == pytest.approx(1.96 * accuracies.std().item() / 4)
+    assert _interval(accuracies.repeat(4), names * 4) == pytest.approx(once)
+    assert _interval(accuracies[:9].repeat(4), names[:9] * 4) is None  # too few to tell
 
 
 def test_scores_do_not_depend_on_what_else_is_asked_for(few):
@@ -197,9 +199,9 @@ def test_batch_norm_mode_encodes_each_group_as_one_batch(few):
 def test_too_much_asked(few):
     with pytest.raises(InputError, match="way must be from 2 to the 13 classes"):
         evaluate(network(), few)
-    with pytest.raises(InputError, match="must go from 1 to 19"):
+    with pytest.raises(InputError, match="shots must be from 1 to 19"):
         evaluate(network(), few, ways=[5], shots=[20])
-    with pytest.raises(InputError, match=r"must go from 1 to 2: class .* has 3 images"):
+    with pytest.raises(InputError, match=r"must be from 1 to 2 .*: class .* has 3 images"):
         evaluate(network(), uneven(few, [5, 3, 9]), ways=[2], shots=[1, 3])
     with pytest.raises(InputError, match="at least one way"):
         evaluate(network(), few, ways=[])

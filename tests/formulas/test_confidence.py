@@ -151,7 +151,7 @@ def test_too_few_examples_take_the_limit_of_the_weights():
     assert reject_threshold(own, 0.1, calibration) == own[-1]
     assert [calibration.threshold(rate) for rate in RATES] == list(range(9, 0, -1))
     assert 4 < calibration.threshold(0.03) < 5
-    with pytest.raises(InputError, match=r"reject=0.05 needs 19 examples.*found 18 and none"):
+    with pytest.raises(InputError, match=r"reject=0.05 needs 19 examples.*\(found 18\)"):
         reject_threshold(own, 0.05, None)
 
 
@@ -240,5 +240,5 @@ def test_what_an_unknown_is_does_not_depend_on_the_scale_of_embeddings(weights, 
 
 def test_too_few_classes_are_refused(weights, characters):
     one = LabelledImages(characters.images[:3], torch.ones(3, dtype=torch.int64), ("a", "b", "c"), ("x",) * 3)
-    with pytest.raises(InputError, match=r"three classes of two images or more \(found 3 classes, the smallest of 1"):
+    with pytest.raises(InputError, match=r"three classes with two images each \(found 3 classes, the smallest with 1"):
         calibrate(load_network(weights), one, held_out=False)

@@ -237,7 +237,7 @@ def test_weights_scale_out_of_the_prototype(seed, scale):
 
 
 def test_what_is_no_distance_and_what_has_no_support_is_refused():
-    with pytest.raises(InputError, match="there is no distance 'Euclidean': did you mean 'euclidean'"):
+    with pytest.raises(InputError, match="unknown distance 'Euclidean': did you mean 'euclidean'"):
         distances(torch.ones(1, 2), torch.zeros(1, 2), distance="Euclidean")
     with pytest.raises(InputError, match="at least one support"):
         class_prototypes(torch.zeros(2, 0, 3))

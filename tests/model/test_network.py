@@ -4,7 +4,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from gaussproto.config import NetworkConfig
-from gaussproto.model.embed import batch_statistics
+from gaussproto.errors import InputError
+from gaussproto.model.embed import batch_statistics, embed_all
 from gaussproto.model.encoder import Encoder
 from gaussproto.model.network import GaussianPrototypicalNetwork
 
@@ -162,3 +163,31 @@ def test_any_backbone_that_gives_vectors(covariance):
     assert d.shape == (12, 4)
     d.sum().backward()
     assert all(parameter.grad is not None for parameter in backbone.parameters())
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_pixels_as_floats_are_from_0_to_1(training):
+    network = GaussianPrototypicalNetwork(NetworkConfig(filters=(4, 4, 4), embedding_dim=4)).train(training)
+    pixels = torch.randint(256, (5, 1, 28, 28), generator=torch.Generator().manual_seed(0))
+    with pytest.raises(
+        InputError, match=r"floats from 0 to 1 \(found torch.float32 from 0 to 255\): .* divide them by"
+    ):
+        network.embed(pixels.float())
+    with pytest.raises(InputError, match="floats from 0 to 1"):
+        network.embed(pixels.float() / 255 - 0.5)
+    with pytest.raises(InputError, match="floats from 0 to 1"):
+        network.embed(torch.full((5, 1, 28, 28), torch.nan))
+    network.eval()
+    a, b = network.embed(pixels.byte()), network.embed(pixels.float() / 255)
+    torch.testing.assert_close(a.x, b.x)
+
+
+def test_training_on_a_gpu_is_not_held_up_by_a_check():
+    network = GaussianPrototypicalNetwork(NetworkConfig(filters=(4, 4, 4), embedding_dim=4)).to("meta")
+    assert network.embed(torch.empty(5, 1, 28, 28, device="meta")).x.shape == (5, 4)  # no number can be read from it
+
+
+def test_all_images_of_a_data_set_are_embedded(characters):
+    network = GaussianPrototypicalNetwork(NetworkConfig(filters=(4, 4, 4), embedding_dim=4))
+    some = characters.select(range(5))
+    torch.testing.assert_close(embed_all(network, some).x, embed_all(network, some.images).x)

@@ -4,6 +4,7 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.patches import Ellipse
 from PIL import Image
 
@@ -82,7 +83,7 @@ def test_the_files_are_written_and_carry_the_note(runs, sources, tmp_path):
     svg, png = write_figure("6", {"x": runs["radius"].path}, tmp_path / "new")
     assert (svg.name, png.name) == ("figure-06.svg", "figure-06.png")
     text = svg.read_text()
-    assert "run radius on strokes" in text
+    assert "Run radius on strokes" in text
     assert "http" not in text.replace("http://www.w3.org", "").replace("http://purl.org", "").replace(
         "http://creativecommons.org", ""
     )
@@ -148,12 +149,12 @@ def test_rotations_are_rotations(characters):
 @pytest.mark.parametrize(
     ("number", "names", "options", "sentence"),
     [
-        (12, ["none"], {}, "go from 1 to 11"),
-        ("four", ["none"], {}, "go from 1 to 11"),
-        (4, ["none"], {}, "figure 4 takes two to six evaluated runs"),
+        (12, ["none"], {}, "a number from 1 to 11"),
+        ("four", ["none"], {}, "a number from 1 to 11"),
+        (4, ["none"], {}, "figure 4 needs two to six evaluated runs"),
         (4, ["none", "full"], {}, "has no 20-way score under running statistics"),
         (4, ["none", "radius"], {"norm": "batch"}, "has no 20-way score under batch statistics"),
-        (7, ["none"], {}, "no test scores along its training"),
+        (7, ["none"], {}, "no test scores during training"),
         (9, ["none"], {}, "is a vanilla network"),
     ],
 )
@@ -168,3 +169,17 @@ def test_scores_of_other_classes_are_not_compared(sources, runs, tmp_path):
     with pytest.raises(InputError, match="different test classes"):
         draw_figure(4, {"a": sources["none"], "b": loaded})
     runs["full"].metrics.unlink()
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("covariance", ["none", "radius"])
+def test_a_distance_covers_no_line_but_its_own(sources, covariance, seed):
+    figure, _ = draw_figure(2, {"x": sources[covariance]}, Options(seed=seed))
+    FigureCanvasAgg(figure).draw()
+    (axes,) = figure.axes
+    lines = [axes.transData.transform(line.get_xydata()) for line in axes.lines if line.get_linestyle() == "--"]
+    assert len(lines) == len(axes.texts) == 4
+    for c, text in enumerate(axes.texts):
+        box = text.get_window_extent()
+        others = [start + np.linspace(0, 1, 500)[:, None] * (end - start) for start, end in lines[:c] + lines[c + 1 :]]
+        assert not any(box.contains(*point) for points in others for point in points)

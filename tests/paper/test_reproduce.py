@@ -18,12 +18,12 @@ from gaussproto.presets import PRESETS, preset
 from gaussproto.runs.folder import RunFolder
 from gaussproto.runs.metrics import score_text
 from gaussproto.training.train import RunResult
-from tests.conftest import uneven
+from tests.conftest import as_strokes, uneven
 
 
 @pytest.fixture(scope="module")
 def split(characters):
-    return Split(characters.select(range(60)), characters.select(range(60, 84)))
+    return Split(as_strokes(characters.select(range(60))), characters.select(range(60, 84)))
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +116,9 @@ def test_tables_hold_the_scores(scored):
     runs = read_runs(scored.parent)
     (table,) = make_tables("verification", runs)
     by_run = {row[0].strip("`"): row for row in table.rows}
-    assert by_run["small-none"][3] == "-"  # not run
+    assert set(by_run) == {"small-radius"}
+    assert table.missing == ("`small-none-5shot`", "`small-none`")
+    assert table.missing_text == "Not run yet: `small-none-5shot`, `small-none`."
     row = by_run["small-radius"]
     score = find_score(runs["small-radius"], (20, 1))
     assert row[2] == "95.99 (std 0.28)"
@@ -158,7 +160,7 @@ def test_figures_are_drawn_where_their_runs_are(scored, tmp_path, monkeypatch):
     monkeypatch.setattr("gaussproto.paper.figures.FIGURES", needed)
     files, left_out = write_figures(scored.parent, tmp_path)
     assert [path.name for path in files] == ["figure-07.svg", "figure-07.png"]
-    assert left_out == ["figure 8, which needs none"]
+    assert left_out == ["figure 8 (needs none)"]
 
 
 def test_a_figure_that_cannot_be_drawn_does_not_take_the_others_with_it(scored, tmp_path, monkeypatch):
@@ -202,8 +204,8 @@ def test_the_paper_is_reproduced_from_python(ten_episodes):
     (table,) = result.tables
     assert table.rows[-1][3] == find_score(read_run(ten_episodes / "small-radius"), (20, 1)).text()
     assert result.hardware
-    assert "The paper's numbers are of Omniglot, ours of strokes." in result.notes
-    with pytest.raises(InputError, match="there is no budget 'slow': it is one of quick, standard, paper"):
+    assert "The paper's numbers are for Omniglot, ours for strokes." in result.notes
+    with pytest.raises(InputError, match=r"budget must be one of quick, standard, paper \(found 'slow'\)"):
         reproduce("verification", budget="slow")
 
 
@@ -212,10 +214,15 @@ def test_the_command(gaussproto, ten_episodes):
     code, out, err = gaussproto("reproduce", "verification", *options)
     assert code == 0, err
     assert "95.99 (std 0.28)" in out
-    assert "The paper's numbers are of Omniglot, ours of strokes." in err
+    assert "The paper's numbers are for Omniglot, ours for strokes." in err
     metrics = (ten_episodes / "small-radius" / "metrics.json").read_text()
     page = (ten_episodes / "tables.md").read_text()
-    assert all(title in page for title in ("Small encoder", "Big encoder", "Distances", "Bad supports", "literature"))
+    assert "1 run in" in err
+    assert "small-radius (1 of 1): 5-way 1-shot " in err
+    assert "Not run yet: small-none-5shot, small-none." in err
+    assert all(title in page for title in ("Small encoder", "Bad supports"))
+    assert not any(title in page for title in ("Big encoder", "Distances", "literature"))  # nothing was run for these
+    assert "Not run yet: `small-none-5shot`, `small-none`." in page
     assert "the numbers mean nothing" in page
 
     code, out, err = gaussproto("reproduce", "figures", *options, "--json")
@@ -223,7 +230,7 @@ def test_the_command(gaussproto, ten_episodes):
     assert code == 0, err
     assert (ten_episodes / "small-radius" / "metrics.json").read_text() == metrics  # nothing is done twice
     assert result["figures"] == []
-    assert "figure 3, which needs small-none" in result["left_out"]
+    assert "figure 3 (needs small-none)" in result["left_out"]
     assert (ten_episodes / "tables.md").read_text() == page
 
 
@@ -258,9 +265,9 @@ def test_a_row_is_one_run_in_every_table():
 @pytest.mark.parametrize(
     ("target", "only", "message"),
     [
-        ("tables", None, "nothing to reproduce called 'tables': it is one of verification, results"),
-        ("seeds", "big-none", "rows of seeds, which are small-none, small-radius, small-several, small-weighted "),
-        ("verification", "big-none", "rows of verification, which are small-none-5shot, small-none, small-radius"),
+        ("tables", None, "the target must be one of verification, results"),
+        ("seeds", "big-none", "rows of seeds: small-none, small-radius, small-several, small-weighted "),
+        ("verification", "big-none", "rows of verification: small-none-5shot, small-none, small-radius"),
     ],
 )
 def test_unknown_names(target, only, message):
@@ -276,7 +283,7 @@ def test_stopped_while_it_is_scored(gaussproto, tmp_path, monkeypatch):
     monkeypatch.setattr("gaussproto.paper.run.train_and_score", interrupted)
     code, _, err = gaussproto("reproduce", "verification", "--budget", "quick", "--data", "strokes")
     assert code == 130
-    assert "stopped in small-none-5shot; the same command goes on" in err
+    assert "stopped in small-none-5shot; run the same command again to continue" in err
 
 
 def test_a_training_that_a_signal_stopped(gaussproto, tmp_path, monkeypatch):
@@ -287,5 +294,5 @@ def test_a_training_that_a_signal_stopped(gaussproto, tmp_path, monkeypatch):
     monkeypatch.setattr("gaussproto.paper.run.train_and_score", stopped)
     code, out, err = gaussproto("reproduce", "verification", "--budget", "quick", "--data", "strokes")
     assert code == 128 + signal.SIGTERM
-    assert "stopped in small-none-5shot; the same command goes on" in err
+    assert "stopped in small-none-5shot; run the same command again to continue" in err
     assert not out

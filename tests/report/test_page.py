@@ -122,13 +122,13 @@ def test_every_score_is_that_of_metrics_json(page, copies):
 
 
 def test_the_comparison_comes_first(page):
-    assert page.index("Comparison") < page.index("Settings in which they differ") < page.index('id="run0"')
+    assert page.index("Comparison") < page.index("Settings that differ") < page.index('id="run0"')
     assert "vanilla network: it predicts no precision" in page
     assert "lowest precision" in page
 
 
 def test_what_differs_is_told(copies, page):
-    found = page[page.index("Settings in which they differ") :]
+    found = page[page.index("Settings that differ") :]
     row = found[found.index("stages") : found.index("</tr>", found.index("stages"))]
     assert "40 episodes" in row
     assert "30 episodes, then 30 episodes; damage 20 % to 14 px" in row
@@ -196,7 +196,7 @@ def test_the_rest_of_the_page_is_there_where_the_data_is_not(copies, tmp_path):
     write_report([tmp_path / "run"], tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     Checked(page)
-    assert "Not measured: there is no folder" in page
+    assert "Not measured: the folder" in page
     assert "Training" in page
 
 
@@ -217,7 +217,8 @@ def test_a_folder_of_colour_images_is_evaluated_first(characters, tmp_path):
     assert "&lt;b&gt;" in page
     assert "&amp;lt;" not in page  # text is escaped once
     scores = read(tmp_path / "run" / "metrics.json")["evaluations"][0]["scores"]
-    assert all(f"{100 * score['accuracy']:.2f} ± {100 * score['interval']:.2f}" in page for score in scores)
+    assert all(f"<td>{100 * score['accuracy']:.2f}</td>" in page for score in scores)  # two classes give no interval
+    assert all(score["interval"] is None for score in scores)
 
 
 def test_classes_of_one_image_leave_the_rest_of_the_page(copies, characters, tmp_path, monkeypatch):
@@ -229,8 +230,8 @@ def test_classes_of_one_image_leave_the_rest_of_the_page(copies, characters, tmp
     write_report([run.path], tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     Checked(page)
-    assert "Not evaluated: class" in page
-    assert "Not measured: a support and a query need two images" in page
+    assert "Not evaluated: every class needs two images" in page
+    assert "Not measured: every test class needs two images" in page
     assert "Map of the embedding space" in page
     assert not run.metrics.exists()
 
@@ -295,7 +296,7 @@ def test_results_of_an_older_form_are_refused(copies, tmp_path):
         run = tmp_path / name / "run"
         shutil.copytree(copies["none"].path, run)
         (run / name).write_text(content)
-        with pytest.raises(InputError, match=f"{name} is without a version.*{remedy}"):
+        with pytest.raises(InputError, match=f"{name} must have the format version .*{remedy}"):
             write_report([copies["radius"].path, run], tmp_path / "page.html")
     assert not (tmp_path / "page.html").exists()
 

@@ -112,5 +112,5 @@ def test_what_a_head_cannot_learn_from(change, sentence):
 
 
 def test_vectors_of_another_size_are_refused(head):
-    with pytest.raises(InputError, match="takes vectors of 12 numbers"):
+    with pytest.raises(InputError, match="takes vectors of size 12"):
         GaussianPrototypeClassifier(head).fit(np.eye(3), [0, 1, 2])

@@ -22,7 +22,7 @@ from gaussproto.runs.folder import RunFolder, load_network
 from gaussproto.runs.metrics import CurvePoint
 from gaussproto.training.step import learning_rate
 from gaussproto.training.train import DeadPrecisionWarning, TrainingDiverged, train
-from tests.conftest import add_scores
+from tests.conftest import add_scores, as_strokes
 
 
 def tiny(**settings):
@@ -58,7 +58,7 @@ def test_run_folder(characters, tmp_path):
         "log.jsonl",
         "metrics.json",
     ]
-    assert preset(str(tmp_path / "run")) == config
+    assert preset(str(tmp_path / "run")) == config.with_data(characters.config)
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())["training"]
     assert metrics["episodes"] == 40
     kept = sorted((tmp_path / "run" / "checkpoints").glob("episode-*"))
@@ -295,24 +295,24 @@ def test_scores_from_before_the_end_are_not_those_of_the_run(characters, tmp_pat
 
 def test_a_run_is_not_overwritten_nor_mixed(characters, tmp_path):
     train(tiny(episodes=2), characters, tmp_path / "run")
-    with pytest.raises(InputError, match="already holds a run: continue it with --resume"):
+    with pytest.raises(InputError, match="already contains a run: continue it with --resume"):
         train(tiny(episodes=2), characters, tmp_path / "run")
-    with pytest.raises(InputError, match=r"other settings .*way: 10 there, 9 here"):
+    with pytest.raises(InputError, match=r"other settings \(.*way is 10 there and 9 here\): resume it with its own"):
         train(tiny(episodes=2, way=9), characters, tmp_path / "run", resume=True)
-    with pytest.raises(InputError, match="not those that the run"):
-        train(tiny(episodes=2), characters.select(range(30)), tmp_path / "run", resume=True)
-    with pytest.raises(InputError, match="there is no device 'gpu' here"):
+    with pytest.raises(InputError, match="the training images have changed since the run"):
+        train(tiny(episodes=2), as_strokes(characters.select(range(30))), tmp_path / "run", resume=True)
+    with pytest.raises(InputError, match="device 'gpu' is not available on this machine: choose cpu"):
         train(tiny(), characters, tmp_path / "other", device="gpu")
     assert not (tmp_path / "other").exists()
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("precious")
-    with pytest.raises(InputError, match="holds other files"):
+    with pytest.raises(InputError, match="contains other files"):
         train(tiny(), characters, tmp_path / "mine")
 
 
 @pytest.mark.parametrize("covariance", ["none", "radius", "diagonal", "full"])
 def test_a_loss_that_is_no_number_stops_with_the_last_good_checkpoint(characters, tmp_path, covariance):
-    with pytest.raises(TrainingDiverged, match=r"no longer a finite number in episode \d+: .*last\.safetensors"):
+    with pytest.raises(TrainingDiverged, match=r"diverged at episode \d+: .*last\.safetensors"):
         train(
             tiny(
                 covariance=covariance,
@@ -373,13 +373,13 @@ def test_schedules():
 def test_weights_of_something_else_are_refused(tmp_path):
     from safetensors.torch import save_file
 
-    with pytest.raises(InputError, match="there is no weights file"):
+    with pytest.raises(InputError, match=r"the weights file .* does not exist"):
         load_network(tmp_path / "nothing.safetensors")
     (tmp_path / "text.safetensors").write_text("I am text")
     with pytest.raises(InputError, match="is not a readable weights file"):
         load_network(tmp_path / "text.safetensors")
     save_file({"a": torch.zeros(1)}, tmp_path / "other.safetensors")
-    with pytest.raises(InputError, match="written by something else"):
+    with pytest.raises(InputError, match="no weights of an image network"):
         load_network(tmp_path / "other.safetensors")
 
 

@@ -1,6 +1,7 @@
 import os
 import shutil
 import signal
+from dataclasses import replace
 
 import pytest
 import torch
@@ -56,8 +57,8 @@ def test_grey_in_three_channels_is_what_it_was_in_one(weights, characters, size,
     grey = torch.nn.functional.interpolate(characters.images[:6].float() / 255, size=(size, size))
     one = load_checkpoint(weights).network().eval()
     three, said = started(weights, channels=3, image_size=size)
-    assert "the first convolution, of 1 channels, is spread over 3" in said
-    assert ("it knows images of 28 x 28 pixels and gets 84 x 84" in said) == (size == 84)
+    assert "the first convolution is converted from 1 to 3 channels" in said
+    assert ("they were trained on 28 x 28 pixels, this run has 84 x 84" in said) == (size == 84)
     for mine, theirs in zip(three.embed(grey.expand(-1, 3, -1, -1)), one.embed(grey), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
     assert not torch.allclose(three.embed(torch.rand(6, 3, size, size)).x, one.embed(grey).x)
@@ -67,7 +68,7 @@ def test_grey_in_three_channels_is_what_it_was_in_one(weights, characters, size,
     train(preset("finetune", init=weights, channels=3, image_size=size, **TINY), images, tmp_path / "colour")
     three = load_checkpoint(tmp_path / "colour" / "checkpoints" / "last.safetensors").network().eval()
     one, said = started(tmp_path / "colour", channels=1)
-    assert "of 3 channels, is spread over 1" in said
+    assert "converted from 3 to 1 channels" in said
     for mine, theirs in zip(one.embed(grey), three.embed(grey.expand(-1, 3, -1, -1)), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
 
@@ -76,10 +77,10 @@ def test_what_does_not_fit_begins_anew(weights, characters):
     known = load_checkpoint(weights).network().eval()
     x = known.embed(characters.images[:9]).x
     network, said = started(weights, covariance="diagonal")
-    assert "the precision begins anew, as covariance is radius there and diagonal here" in said
+    assert "the precision starts from new values: covariance changes from radius to diagonal" in said
     torch.testing.assert_close(network.embed(characters.images[:9]).x, x)
     network, said = started(weights, embedding_dim=5)
-    assert "the last block begins anew, as embedding_dim is 16 there and 5 here" in said
+    assert "the last block starts from new values: embedding_dim changes from 16 to 5" in said
     for mine, theirs in zip(network.encoder.blocks[:-1], known.encoder.blocks[:-1], strict=True):
         assert all(torch.equal(value, theirs.state_dict()[name]) for name, value in mine.state_dict().items())
     network, said = started(weights, transform="learned_softplus")
@@ -138,7 +139,7 @@ def test_weights_that_learn_how_sure_they_are_stay_themselves(weights, character
     write_calibration(path, Calibration(temperature=2, thresholds=tuple(range(9, 0, -1)), classes=9, held_out=False))
     assert preset("finetune", init=str(path)) == before
     path.unlink()
-    with pytest.raises(InputError, match="there is no weights file"):
+    with pytest.raises(InputError, match=r"the weights file .* does not exist"):
         train(before, characters, tmp_path / "run")
 
 
@@ -147,20 +148,20 @@ def test_other_weights_are_another_run(weights, characters, tmp_path):
     shutil.copy(weights, init)
     train(preset("finetune", init=init, **TINY), characters, tmp_path / "run")
     shutil.copy(tmp_path / "run" / "checkpoints" / "last.safetensors", init)
-    with pytest.raises(InputError, match=r"holds a run with other settings .*init_digest"):
+    with pytest.raises(InputError, match=r"contains a run with other settings .*init_digest"):
         train(preset("finetune", init=init, **TINY), characters, tmp_path / "run", resume=True)
-    with pytest.raises(InputError, match="have changed since this run was begun: bring the old ones back"):
+    with pytest.raises(InputError, match="have changed since this run started: restore them"):
         train(preset(str(tmp_path / "run")), characters, tmp_path / "other")
     assert not (tmp_path / "other").exists()
 
 
 def test_weights_that_do_not_fit_at_all(weights, characters, tmp_path):
-    with pytest.raises(InputError, match="have the filters 16,16,16 and this run 8,8,8: leave --encoder and --filters"):
+    with pytest.raises(InputError, match="have the filters 16,16,16, but this run has 8,8,8: leave out"):
         train(preset("finetune", init=weights, filters="8,8,8", **TINY), characters, tmp_path / "run")
     assert not (tmp_path / "run").exists()
-    with pytest.raises(InputError, match=r"there is no run folder, \.safetensors file or bundled weights 'nothing'"):
+    with pytest.raises(InputError, match=r"'nothing' is not a run folder, a \.safetensors file or bundled weights"):
         preset("finetune", init="nothing")
-    with pytest.raises(InputError, match="there is no weights file"):
+    with pytest.raises(InputError, match=r"the weights file .* does not exist"):
         preset("finetune", init=tmp_path / "nothing.safetensors")
     (tmp_path / "folder").mkdir()
     with pytest.raises(InputError, match="is not a run folder"):
@@ -171,8 +172,8 @@ def test_classes_that_the_weights_were_trained_on_are_no_test(weights, character
     settings = TINY | {"data": str(tmp_path), "init": weights}
     sides = characters.classes[:20], characters.classes[20:40]
     first = preset("finetune", split={"train": sides[0], "test": sides[1]}, **settings)
-    train(first, characters.select(range(20)), tmp_path / "first")
+    train(first, replace(characters.select(range(20)), source=first.data), tmp_path / "first")
     said = []
     again = preset("finetune", split={"train": sides[1], "test": sides[0]}, **settings | {"init": tmp_path / "first"})
-    train(again, characters.select(range(20, 40)), tmp_path / "again", say=said.append)
+    train(again, replace(characters.select(range(20, 40)), source=again.data), tmp_path / "again", say=said.append)
     assert "trained on 20 of the test classes" in said[-1]

@@ -1,1 +1,1 @@
-"""A classifier for people with images or vectors of their own: what it takes, the estimator, its file."""
+"""The classifier for users' own images and vectors: its inputs, the estimator and its gallery file."""

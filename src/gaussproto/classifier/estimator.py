@@ -1,4 +1,4 @@
-"""A scikit-learn classifier for people with a few labelled images, or vectors, of each class."""
+"""The scikit-learn estimator: classify images or vectors from a few labelled examples of each class."""
 
 from collections.abc import Hashable, Sequence
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from gaussproto.classifier.confidence import Confidence, check_parameters, class_thresholds, is_unknown, temperature_of
 from gaussproto.classifier.encoders.card import Encoder
@@ -15,53 +15,70 @@ from gaussproto.classifier.encoders.find import Engine, InkParameter, find_encod
 from gaussproto.classifier.examples import Examples
 from gaussproto.classifier.explain import check_picture, draw_answers
 from gaussproto.classifier.gallery import settings_of, write_gallery
-from gaussproto.classifier.inputs import check_as_many, list_images, read_images, with_labels
+from gaussproto.classifier.inputs import check_as_many, list_images, read_images, read_vectors, with_labels
 from gaussproto.data.labels import as_array, check_among, read_labels
 from gaussproto.data.picture import with_bright_ink
-from gaussproto.errors import InputError, did_you_mean, restored_on_error
+from gaussproto.errors import InputError, restored_on_error
 from gaussproto.formulas.confidence import probabilities
 from gaussproto.formulas.distance import find_distance
 from gaussproto.formulas.embedded import Embedded
 
 
 class GaussianPrototypeClassifier(
-    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
-    ClassifierMixin,  # type: ignore[misc]
-    TransformerMixin,  # type: ignore[misc]
-    BaseEstimator,  # type: ignore[misc]
-):
-    r"""Few-shot classification: each class is a Gaussian made of its examples, and the nearest class is the answer.
+    ClassNamePrefixFeaturesOutMixin, ClassifierMixin, TransformerMixin, BaseEstimator,  # type: ignore[misc]
+):  # fmt: skip
+    """Classify images from a few labelled examples of each class, even from a single one.
 
-    .. math:: p_c = \frac{\sum_i s_i x_i}{\sum_i s_i} \qquad P(c \mid x) \propto \exp(-d(x, p_c) / T)
+    A network embeds each example as a vector x and predicts its precision s, the inverse of its covariance. A class is
+    represented by its prototype, the precision-weighted mean of its examples. An image gets the nearest class.
 
-    Nothing is trained: the network embeds the examples, and those of low precision count for less. Images are arrays,
-    PIL images, paths of files, or a folder (of `CLASS/IMAGE` files where labels are needed); grey or colour, any size.
+        prototype      p_c = Σᵢ sᵢ xᵢ / Σᵢ sᵢ      over the examples i of class c
+        probability    P(c | x) ∝ exp(−d(x, p_c) / T)
+
+    You do not train anything: `fit` only embeds the examples. Pass images `X` as file paths, PIL images, arrays or
+    tensors, of any size, grey or colour, or as the path of a folder.
 
     Args:
-        encoder: what embeds: the name of bundled weights, a weights file, a run folder, an ONNX file, a network object,
-            or `identity` for inputs that are feature vectors already.
-        ink: `dark` ink on a light ground, `bright` on a dark one, `detect` for each image by itself; `auto` is what the
-            weights were trained for: detection, or for weights trained on a folder its own setting.
-        image_size: side in pixels that images are resized to; that of the weights if not given.
-        distance: the name of the distance; that of the weights if not given.
-        temperature: T, by which distances are divided to give probabilities; if not given, what `gaussproto calibrate`
-            has found for the weights, or 1.
-        reject: the share of known images that you accept losing, such as 0.05; `predict` then returns None for an image
-            that is far from every class. If not given, every image gets a class.
-        engine: what computes the network, `torch` or `onnx`; if not given, onnxruntime for an ONNX file, else torch.
+        encoder: the name of bundled weights (`omniglot-small`, `omniglot-big`), a weights file, a run folder, an ONNX
+            file or a network object. Pass `identity` if X holds feature vectors.
+        ink: `dark` for dark ink on a light ground, `bright` for bright ink on a dark ground, or `detect` to decide for
+            each image. `auto` detects for weights of drawn characters, and otherwise uses their `--ink` setting.
+        image_size: side in pixels that images are resized to. By default that of the weights.
+        distance: the name of the distance, for example `cosine`. By default that of the weights.
+        temperature: T in the formula. By default the value that `gaussproto calibrate` stored in the weights, or 1.
+        reject: the share of known images that you accept losing, for example 0.05. `predict` then returns None for an
+            image that is far from every class. By default every image gets a class.
+        engine: `torch` or `onnx`, which computes the network. By default onnx for an ONNX file, otherwise torch.
+        device: where torch computes: cpu, cuda or mps.
 
     Attributes:
-        classes_: (C,) the labels, sorted if they sort.
-        prototypes_: (C, D).
-        precisions_: (C, E) the sum of the examples' precisions, or None if the encoder gives none.
-        example_weights_: (N,) the share that each example has in its prototype; those of a class add up to 1.
-        example_labels_, example_names_: (N,) the label of each example, and its file if it came from one.
-        example_embeddings_, example_precisions_: (N, D), and (N, E) or None.
+        classes_: (C,) the labels of the classes, sorted if they can be sorted.
+        prototypes_: (C, D) the prototype of each class.
+        precisions_: (C, E) the precision of each class, the sum over its examples. None if the encoder predicts none.
+        example_labels_: (N,) the label of each example.
+        example_names_: (N,) the file of each example, or "".
+        example_weights_: (N,) the share of each example in its prototype. The shares of a class add up to 1.
+        example_embeddings_: (N, D) the embedding of each example.
+        example_precisions_: (N, E) the precision of each example, or None. E is 1 for a radius, D for a diagonal.
+        n_features_in_: the size of a vector. Only for encoders of vectors.
+        feature_names_in_: the names of the columns, if X was a data frame of vectors.
 
-    >>> X = [[0.0, 0.0], [0.2, 0.0], [5.0, 5.0]]
-    >>> clf = GaussianPrototypeClassifier("identity").fit(X, ["near", "near", "far"])
-    >>> clf.predict([[1.0, 1.0]]).tolist(), clf.example_weights_.tolist()
-    (['near'], [0.5, 0.5, 1.0])
+    Examples:
+        Three examples of each of five characters, and another drawing of each:
+
+        >>> import gaussproto as gp
+        >>> drawings = gp.load_data(gp.DataConfig(data="strokes")).test.dense[:5]  # (5, 20, 1, 28, 28), uint8
+        >>> clf = gp.GaussianPrototypeClassifier("omniglot-small")
+        >>> clf = clf.fit(drawings[:, :3].flatten(0, 1), list("aaabbbcccdddeee"))
+        >>> clf.predict(drawings[:, 3]).tolist(), clf.predict_proba(drawings[:, 3]).shape
+        (['a', 'b', 'c', 'd', 'e'], (5, 5))
+
+        Feature vectors of your own network:
+
+        >>> vectors = [[0.0, 0.0], [0.2, 0.0], [5.0, 5.0]]
+        >>> clf = gp.GaussianPrototypeClassifier("identity").fit(vectors, ["near", "near", "far"])
+        >>> clf.predict([[1.0, 1.0]]).tolist(), clf.example_weights_.tolist()
+        (['near'], [0.5, 0.5, 1.0])
     """
 
     def __init__(
@@ -74,6 +91,7 @@ class GaussianPrototypeClassifier(
         temperature: float | None = None,
         reject: float | None = None,
         engine: Engine | None = None,
+        device: str = "cpu",
     ) -> None:
         self.encoder = encoder
         self.ink = ink
@@ -82,6 +100,7 @@ class GaussianPrototypeClassifier(
         self.temperature = temperature
         self.reject = reject
         self.engine = engine
+        self.device = device
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -92,25 +111,45 @@ class GaussianPrototypeClassifier(
         return tags
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn the classes of these examples and no others. Without labels X is a folder of `CLASS/IMAGE` files."""
+        """Learn the classes of these examples and forget earlier ones.
+
+        Args:
+            X: the examples: images, or vectors (N, features).
+            y: (N,) the label of each, of any hashable type. Leave it out if X is a folder of `CLASS/IMAGE` files.
+
+        Returns:
+            The classifier itself.
+        """
         return self._learn(None, X, y)
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Self:
-        """Learn more examples, of known classes or of new ones; if `classes` is given, other labels are refused."""
+        """Add examples of known or new classes.
+
+        Args:
+            X: the examples, as for `fit`.
+            y: their labels, as for `fit`.
+            classes: the labels that are allowed. By default any.
+
+        Returns:
+            The classifier itself.
+        """
         return self._learn(getattr(self, "_examples", None), X, y, classes)
 
     def forget(self, label: Hashable) -> Self:
+        """Remove a class and its examples. Two classes must remain."""
         check_is_fitted(self)
-        known = self._examples.classes
-        (label,) = read_labels([label])
-        if label not in known:
-            hint = did_you_mean(label, known, f"there are {len(known)} others")
-            raise InputError(f"there is no class {label!r} to forget: {hint}")
-        self._settle(self._examples.without(label))
+        self._settle(self._examples.without(*read_labels([label])))
         return self
 
     def predict(self, X: Any) -> np.ndarray:
-        """(N,) the label of the nearest class; with `reject` an array of objects, None where an image is unknown."""
+        """Return the label of the nearest class.
+
+        Args:
+            X: N images or vectors, or a folder of images.
+
+        Returns:
+            (N,) labels. With `reject`, an array of objects that holds None for unknown images.
+        """
         d = self._distances(self._embed(X)[0].x)
         labels: np.ndarray = self.classes_[d.argmin(axis=1)]
         if self.reject is not None:
@@ -119,12 +158,25 @@ class GaussianPrototypeClassifier(
         return labels
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """(N, C) the probability of each class, in the order of `classes_`."""
+        """Return the probability of each class.
+
+        Args:
+            X: N images or vectors, or a folder of images.
+
+        Returns:
+            (N, C) probabilities among the known classes, in the order of `classes_`.
+        """
         return self.confidence(X).probabilities
 
     def confidence(self, X: Any) -> Confidence:
-        """Distances, probabilities, thresholds and whether each image is unknown; every image is embedded once."""
-        check_parameters(self.temperature, self.reject)
+        """Return distances, probabilities and unknown images in one pass.
+
+        Args:
+            X: N images or vectors, or a folder of images.
+
+        Returns:
+            A named tuple: distances (N, C), probabilities (N, C), unknown (N,), thresholds (C,), names and pixels.
+        """
         embedded, names, pixels = self._embed(X)
         d, thresholds = self._distances(embedded.x), self._thresholds()
         temperature = temperature_of(self.encoder_, self.temperature, self._examples, *self._metric)
@@ -132,12 +184,15 @@ class GaussianPrototypeClassifier(
         return Confidence(d, probabilities(d, temperature), unknown, thresholds, names, pixels)
 
     def explain(self, X: Any, path: Path | str, top: int = 3) -> list[Path]:
-        """Draw each image with its nearest classes and what their examples counted for; returns the files written.
+        """Draw each image with its nearest classes and the weights of their examples.
 
         Args:
             X: images, or what `confidence` returned for them.
-            path: a .png or .svg file; of several images each gets its own, with the image's name or number added.
+            path: a .png or .svg file. For several images, each gets its own file: the image's name is added.
             top: how many classes to show.
+
+        Returns:
+            The files written.
         """
         check_is_fitted(self)
         if self.encoder_.takes_vectors:
@@ -147,15 +202,16 @@ class GaussianPrototypeClassifier(
         return draw_answers(answers, self._examples, self._pixels, Path(path), top)
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """(N, C) minus the distance to each class; of two classes, (N,): how much nearer the second is."""
+        """Return the negative distance to each class (N, C). For two classes, how much nearer the second is (N,)."""
         d = self._distances(self._embed(X)[0].x)
         return d[:, 0] - d[:, 1] if d.shape[1] == 2 else -d
 
     def transform(self, X: Any) -> np.ndarray:
+        """Return the embeddings (N, D) of images or vectors."""
         return self._embed(X)[0].x
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """The share of images that get their own label. Without labels X is a folder of `CLASS/IMAGE` files."""
+        """Return the accuracy of `predict`. Without labels, X is a folder of `CLASS/IMAGE` files."""
         check_is_fitted(self)
         X, labels = with_labels(X, y)
         answers = self.predict(X).tolist()
@@ -163,16 +219,19 @@ class GaussianPrototypeClassifier(
         return float(np.average([a == b for a, b in zip(answers, labels, strict=True)], weights=sample_weight))
 
     def save(self, path: Path | str) -> None:
-        """Write a gallery file: the classes, the examples' embeddings, and which weights they were made with."""
+        """Write a gallery file, which `gaussproto.load` reads. It contains neither images nor weights.
+
+        Args:
+            path: the file. An existing one is replaced.
+        """
         check_is_fitted(self)
         write_gallery(settings_of(self, self.encoder_), self._examples, Path(path))
 
     def restore(
         self, encoder: Encoder, embedded: Embedded[np.ndarray], labels: Sequence[Hashable], names: Sequence[str]
     ) -> Self:
-        """Fit to examples that were embedded before by this encoder; what a gallery holds."""
-        examples = Examples.of(embedded, labels, names)
-        self.encoder_ = encoder
+        # For `load`. It has no docstring, so that the API reference omits it.
+        examples, self.encoder_ = Examples.of(embedded, labels, names), encoder
         self._settle(examples)
         return self
 
@@ -182,35 +241,29 @@ class GaussianPrototypeClassifier(
 
     @property
     def _metric(self) -> tuple[str, bool]:
-        """The name of the distance, and whether the class's precision is the metric around its prototype."""
+        """The name of the distance, and whether the precision of the class is part of it."""
         in_distance = self.precisions_ is not None and self.encoder_.weighting == "prototype_and_distance"
         return self.distance or self.encoder_.distance, in_distance
-
-    def _find_encoder(self) -> None:
-        """What this classifier embeds with from now on, whatever its parameters become."""
-        encoder = find_encoder(self.encoder, self.engine, self.ink, self.image_size)
-        if self.distance is not None:
-            find_distance(self.distance)
-        check_parameters(self.temperature, self.reject)
-        for name in ("n_features_in_", "feature_names_in_"):
-            self.__dict__.pop(name, None)  # of vectors that an earlier fit had; images have none
-        self.encoder_ = encoder
 
     def _learn(self, known: Examples | None, X: Any, y: Any, classes: Any = None) -> Self:
         with restored_on_error(self):
             if known is None:
-                self._find_encoder()
+                self.encoder_ = find_encoder(self.encoder, self.engine, self.ink, self.image_size, self.device)
+                if self.distance is not None:
+                    find_distance(self.distance)
+                check_parameters(self.temperature, self.reject)
+                for name in ("n_features_in_", "feature_names_in_"):
+                    self.__dict__.pop(name, None)  # left by an earlier fit on vectors
             X, labels = with_labels(X, y)
             embedded, names, _ = self._embed(X, reset=known is None)
             check_as_many(len(embedded), labels)
             if classes is not None:
                 check_among(labels, read_labels(classes))
-            more = embedded, labels, names
-            self._settle(known.with_more(*more) if known else Examples.of(*more))
+            self._settle((known.with_more if known else Examples.of)(embedded, labels, names))
         return self
 
     def _embed(self, X: Any, reset: bool | None = None) -> tuple[Embedded[np.ndarray], list[str], np.ndarray | None]:
-        """The embeddings of images or vectors, the file of each, and the pixels of images."""
+        """Embed images or vectors. Also return the file of each, and the pixels of images."""
         if reset is None and not hasattr(self, "_examples"):
             check_is_fitted(self)
         encoder: Encoder = self.encoder_
@@ -218,11 +271,7 @@ class GaussianPrototypeClassifier(
             images, names = list_images(X)
             pixels = self._pixels(images)
             return encoder.embed(pixels), names, pixels
-        if isinstance(X, str | Path) or (isinstance(X, list) and X and isinstance(X[0], str | Path)):
-            raise InputError("this encoder takes vectors, not images: name weights that take images")
-        vectors = validate_data(self, X, reset=bool(reset), dtype=[np.float64, np.float32])
-        if encoder.features not in (None, vectors.shape[1]):
-            raise InputError(f"the head takes vectors of {encoder.features} numbers (found {vectors.shape[1]})")
+        vectors = read_vectors(self, X, encoder.features, reset=bool(reset))
         return encoder.embed(vectors), [""] * len(vectors), None
 
     def _pixels(self, images: list[Any] | np.ndarray) -> np.ndarray:
@@ -236,7 +285,7 @@ class GaussianPrototypeClassifier(
         self.example_weights_, self.example_names_ = examples.weights, examples.names
 
     def _distances(self, x: np.ndarray) -> np.ndarray:
-        """(N, C) in float64, so that an answer does not depend on what else is asked."""
+        """Return (N, C) distances, in float64 so that a result does not depend on the other images."""
         distance, in_distance = self._metric
         s_class = self.precisions_ if in_distance else None
         with np.errstate(all="ignore"):
@@ -246,8 +295,5 @@ class GaussianPrototypeClassifier(
         return d
 
     def _thresholds(self) -> np.ndarray | None:
-        """(C,) the distance beyond which an image is far from a class; None without `reject`."""
-        if self.reject is None:
-            return None
         check_parameters(self.temperature, self.reject)
-        return class_thresholds(self.encoder_, float(self.reject), self._examples, *self._metric)
+        return class_thresholds(self.encoder_, self.reject, self._examples, *self._metric)

@@ -1,4 +1,4 @@
-"""The examples of a classifier, and the Gaussian that they make of each class."""
+"""The examples of a classifier and the prototypes computed from them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gaussproto.data.labels import classes_of
-from gaussproto.errors import InputError
+from gaussproto.errors import InputError, did_you_mean
 from gaussproto.formulas.confidence import left_out_distances
 from gaussproto.formulas.embedded import Embedded
 from gaussproto.formulas.prototype import class_prototypes, support_shares
@@ -16,28 +16,30 @@ from gaussproto.formulas.prototype import class_prototypes, support_shares
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """Labelled embeddings and what follows from them; never changed, only replaced."""
+    """Labelled embeddings and the prototypes computed from them. Adding or removing examples makes a new object."""
 
     embedded: Embedded[np.ndarray]  # (N, D), (N, E)
-    labels: list[Hashable]  # of each example
-    names: list[str]  # the file of each example, or ""
+    labels: list[Hashable]  # (N,)
+    names: list[str]  # (N,) the file of each example, or ""
     classes: list[Hashable]  # (C,) each label once
     index: np.ndarray  # (N,) the class of each example
     prototypes: Embedded[np.ndarray]  # (C, D), (C, E)
-    weights: np.ndarray  # (N,) the share that each example has in its prototype
+    weights: np.ndarray  # (N,) the share of each example in its prototype
     _left_out: dict[tuple[str, bool], np.ndarray] = field(default_factory=dict)
 
     @classmethod
     def of(cls, embedded: Embedded[np.ndarray], labels: Sequence[Hashable], names: Sequence[str]) -> Examples:
         classes = classes_of(labels)
         if len(classes) < 2:
-            raise InputError(f"a classifier needs two classes and has only one class ({classes[0]!r}): add another")
+            raise InputError(
+                f"a classifier needs two classes, but there is only one class ({classes[0]!r}): add another"
+            )
         position = {label: c for c, label in enumerate(classes)}
         index = np.array([position[label] for label in labels])
         x, s = embedded.map(lambda t: t.astype(np.float64))
         p, s_class = class_prototypes(x, s, index, len(classes))
         if not np.isfinite(p).all():
-            raise InputError("the embeddings of these examples are too large to be averaged: scale them down")
+            raise InputError("the mean of the embeddings overflows: the input values are too large; rescale them")
         shares = support_shares(s, s_class, index)
         return cls(embedded, list(labels), list(names), classes, index, Embedded(p, s_class), shares)
 
@@ -46,21 +48,24 @@ class Examples:
         return Examples.of(both, [*self.labels, *labels], [*self.names, *names])
 
     def without(self, label: Hashable) -> Examples:
+        if label not in self.classes:
+            hint = did_you_mean(label, self.classes, f"choose one of the {len(self.classes)} in classes_")
+            raise InputError(f"class {label!r} is not known: {hint}")
         keep = np.flatnonzero(self.index != self.classes.index(label)).tolist()
         return Examples.of(self.embedded[keep], [self.labels[i] for i in keep], [self.names[i] for i in keep])
 
     @property
     def shots(self) -> np.ndarray:
-        """(C,) how many examples each class has."""
+        """(C,) the number of examples of each class."""
         return np.bincount(self.index)
 
     def members(self, c: int) -> np.ndarray:
-        """Which examples are of a class, the heaviest first."""
+        """Return the indices of the examples of a class, the one with the highest weight first."""
         members = np.flatnonzero(self.index == c)
         return members[np.argsort(-self.weights[members], kind="stable")]
 
     def left_out(self, distance: str, in_distance: bool) -> np.ndarray:
-        """How far examples are from the others of their class, computed once; see `left_out_distances`."""
+        """Return the `left_out_distances` of the examples. They are computed once."""
         metric = distance, in_distance
         if metric not in self._left_out:
             self._left_out[metric] = left_out_distances(self.embedded, self.index, *metric)

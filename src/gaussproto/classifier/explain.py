@@ -1,4 +1,4 @@
-"""A picture for every answer of a classifier."""
+"""Draw a picture that explains each prediction of a classifier."""
 
 from collections.abc import Callable
 from functools import cache
@@ -16,20 +16,20 @@ from gaussproto.files import write_then_rename
 def check_picture(path: Path) -> None:
     """Raise InputError unless the path ends in .png or .svg."""
     if path.suffix.lower() not in (".png", ".svg"):
-        raise InputError(f"a picture is written as .png or .svg (found {path.name!r}): name such a file")
+        raise InputError(f"the picture must be a .png or .svg file (found {path.name!r})")
 
 
 def draw_answers(
     answers: Confidence, examples: Examples, read_pixels: Callable[[list[Any]], np.ndarray], path: Path, top: int
 ) -> list[Path]:
-    """Write a picture for each answer, with the `top` nearest classes; see `GaussianPrototypeClassifier.explain`."""
+    """Write a picture for each image, with its `top` nearest classes. See `GaussianPrototypeClassifier.explain`."""
     from gaussproto.figures.explanation import SHOWN, Example, Neighbour, explanation
     from gaussproto.figures.style import render
 
     def pixels_of(name: str) -> np.ndarray | None:
         try:
             return np.asarray(read_pixels([name])[0]) if name else None
-        except InputError:  # moved, or another file by now
+        except InputError:  # the file was moved or replaced
             return None
 
     @cache
@@ -57,7 +57,7 @@ def draw_answers(
 
 
 def _paths(path: Path, names: list[str]) -> list[Path]:
-    """`path`; of several images, one for each: OUT-NAME.png, numbered where names are missing or alike."""
+    """Return one path for each image: `path` itself, or OUT-NAME.png for several. Add numbers unless names differ."""
     if len(names) == 1:
         return [path]
     stems = [Path(name).stem for name in names]

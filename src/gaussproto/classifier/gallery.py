@@ -1,4 +1,4 @@
-"""The gallery file: a safetensors file with examples, classes and the identity of the weights; never pickle."""
+"""The gallery file: examples, classes and the digest of the weights in safetensors format, never a pickle."""
 
 import json
 from collections.abc import Hashable
@@ -21,26 +21,26 @@ from gaussproto.setting_types import DistanceName, Ink
 METADATA = "gaussproto-gallery"
 CHECKSUM = "sha256"
 VERSION = 1
-PARAMETERS = ("ink", "image_size", "distance", "temperature", "reject")  # of the classifier, as the user gave them
+PARAMETERS = ("ink", "image_size", "distance", "temperature", "reject")  # of the classifier, as the user passed them
 
 
 class Settings(BaseModel):
-    """How the embeddings in a gallery came about."""
+    """How the embeddings in a gallery were computed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     version: int = VERSION
-    source: str | None  # where the weights were; None for a network that was only in memory
-    digest: str  # the weights' identity
+    source: str | None  # name or path of the weights; None for a network in memory
+    digest: str  # of the weights
     ink: Literal["auto"] | Ink
-    ink_used: Ink  # for these weights
+    ink_used: Ink  # what `auto` meant for these weights
     image_size: int | None
     image_size_used: int
     distance: DistanceName | None
     temperature: float | None
     reject: float | None = None
-    calibration: Calibration | None = None  # of the weights when it was saved
-    features: int | None = None  # numbers in an input vector; None for images
+    calibration: Calibration | None = None  # of the weights at the time of saving
+    features: int | None = None  # size of a vector; None for images
     feature_names: list[str] | None = None
 
 
@@ -59,10 +59,10 @@ def settings_of(clf: Any, encoder: Encoder) -> Settings:
 
 
 def write_gallery(settings: Settings, examples: Examples, path: Path) -> None:
-    """Write one file; what was there is replaced whole or not at all."""
+    """Write a gallery. If that fails, an existing file stays as it was."""
     texts = {"classes": to_json(examples.classes), "names": json.dumps(examples.names)}
     tensors = {
-        **{name: np.frombuffer(text.encode(), np.uint8) for name, text in texts.items()},  # a header has a largest size
+        **{name: np.frombuffer(text.encode(), np.uint8) for name, text in texts.items()},  # headers have a size limit
         "labels": examples.index.astype(np.int64),
         "embeddings": examples.embedded.x,
         "prototypes": examples.prototypes.x,
@@ -76,27 +76,27 @@ def write_gallery(settings: Settings, examples: Examples, path: Path) -> None:
 
 
 def read_gallery(path: Path) -> tuple[Settings, Embedded[np.ndarray], list[Hashable], list[str]]:
-    """The settings, and the embeddings, labels and files of the examples."""
+    """Return the settings, and the embeddings, labels and files of the examples."""
     if not path.exists():
-        raise InputError(f"there is no gallery {path}: make one with `gaussproto enroll` or `save`")
+        raise InputError(f"there is no gallery {path}: create one with `gaussproto enroll` or `save`")
     header, tensors, _ = read_safetensors(path, "gallery")
     metadata = header.get(METADATA)
     if metadata is None:
-        raise InputError(f"{path} is a safetensors file, but not a gallery: name one that `enroll` or `save` wrote")
+        raise InputError(f"{path} is a safetensors file, but not a gallery: pass a file that `enroll` or `save` wrote")
     try:
         version = json.loads(metadata)["version"]
         if version != VERSION:
-            reads = f"this gaussproto reads {VERSION}: install a newer one"
-            raise InputError(f"{path} is a gallery of version {version}, and {reads}")
+            reads = f"this gaussproto reads version {VERSION}: install a newer gaussproto"
+            raise InputError(f"{path} is a gallery of version {version}, but {reads}")
         if header.get(CHECKSUM) != digest_of_arrays(metadata, tensors):
-            raise InputError(f"{path} is corrupt: its checksum does not match; make it again")
+            raise InputError(f"{path} is damaged (its checksum does not match): create the gallery again")
         settings = Settings.model_validate_json(metadata)
         classes = from_json(tensors["classes"].tobytes())
         names: list[str] = json.loads(tensors["names"].tobytes())
         embedded = Embedded(tensors["embeddings"], tensors.get("example_precisions"))
         index, C = tensors["labels"].tolist(), len(tensors["prototypes"])
     except (KeyError, TypeError, ValidationError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise InputError(f"{path} is a gallery with a part missing or broken ({error}): make it again") from error
+        raise InputError(f"{path} is a damaged gallery ({error}): create it again") from error
     N = len(embedded)
     for name, part, length in (
         ("labels", index, N),
@@ -105,7 +105,8 @@ def read_gallery(path: Path) -> tuple[Settings, Embedded[np.ndarray], list[Hasha
         ("example_precisions", embedded.s, N),
     ):
         if part is not None and len(part) != length:
-            raise InputError(f"{path} is a broken gallery: {name} has {len(part)} entries, not {length}; make it again")
+            found = f"{name} has {len(part)} entries instead of {length}"
+            raise InputError(f"{path} is a damaged gallery ({found}): create it again")
     if set(index) != set(range(C)) or len(set(classes)) != C:
-        raise InputError(f"{path} is a broken gallery: its {C} classes are not those of its examples; make it again")
+        raise InputError(f"{path} is a damaged gallery (its {C} classes do not match its examples): create it again")
     return settings, embedded, [classes[c] for c in index], names

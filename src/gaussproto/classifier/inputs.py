@@ -1,4 +1,4 @@
-"""What people have -> uint8 pixels as the network takes them: arrays, PIL images, files, folders. Without torch."""
+"""Read what users pass to a classifier: arrays, PIL images, files and folders become uint8 pixels. Without torch."""
 
 from collections.abc import Hashable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from PIL import Image
+from sklearn.utils.validation import validate_data
 
 from gaussproto.data.labels import read_labels
 from gaussproto.data.picture import check_sides, class_files, image_files, open_image, resize, upright_8_bit
@@ -16,31 +17,31 @@ CHANNELS = (1, 3, 4)  # grey, colour, colour with transparency
 
 
 def with_labels(X: Any, y: Any) -> tuple[Any, list[Hashable]]:
-    """The examples and their labels; the labels of a folder are the names of its folders."""
+    """Return the examples and their labels. In a folder of `CLASS/IMAGE` files, the labels are the folder names."""
     if y is not None:
         return X, read_labels(y)
     if not isinstance(X, str | Path):
-        hint = "give a label for each image, or name a folder of CLASS/IMAGE files"
+        hint = "pass a label for each image, or the path of a folder of CLASS/IMAGE files"
         raise InputError(f"fit requires y to be passed, but the target y is None: {hint}")
     pairs = [(file, name) for name, files in class_files(Path(X)).items() for file in files]
     return [file for file, _ in pairs], [name for _, name in pairs]
 
 
 def check_as_many(N: int, labels: Sequence[Hashable]) -> None:
-    """Raise InputError unless there is one label for each example."""
+    """Raise InputError unless every example has a label."""
     if len(labels) != N:
-        raise InputError(f"there are {N} images and {len(labels)} labels: give one label for each image")
+        raise InputError(f"X and y must have the same length (found {N} and {len(labels)}): pass a label for each")
 
 
 def list_images(X: Any) -> tuple[list[Any] | np.ndarray, list[str]]:
-    """The images of a file, a folder, a list or an array, and for each the file it is from, or nothing."""
+    """Return the images of a file, folder, list or array, and the file of each, or ""."""
     if isinstance(X, str | Path):
         path = Path(X)
         files = image_files(path) if path.is_dir() else [path]
         if not files:
             inner = sorted(folder.name for folder in path.iterdir() if folder.is_dir())
-            folders = f", only folders such as {inner[0]!r}" if inner else ""
-            raise InputError(f"{path} has no image in it{folders}: name a folder that holds image files")
+            folders = f", only folders, for example {inner[0]!r}" if inner else ""
+            raise InputError(f"{path} contains no images{folders}: choose a folder with image files")
         return list(files), [str(file) for file in files]
     if isinstance(X, Image.Image | bytes):
         return [X], [""]
@@ -50,12 +51,22 @@ def list_images(X: Any) -> tuple[list[Any] | np.ndarray, list[str]]:
     images = X if isinstance(X, np.ndarray) and X.dtype.kind not in "OUS" else list(X)
     if isinstance(images, np.ndarray) and images.ndim != 4 and (images.ndim != 3 or images.shape[-1] in CHANNELS[1:]):
         raise InputError(
-            f"an array of images is (N, H, W), (N, H, W, channels) or (N, channels, H, W) (found the shape "
-            f"{images.shape}): for one image give a list with it"
+            f"an array of images must have the shape (N, H, W), (N, H, W, channels) or (N, channels, H, W) (found "
+            f"{images.shape}): pass a single image in a list"
         )
     if not len(images):
-        raise InputError("there is no image in what was given: give at least one")
+        raise InputError("X contains no images: pass at least one")
     return images, [str(image) if isinstance(image, str | Path) else "" for image in images]
+
+
+def read_vectors(clf: Any, X: Any, features: int | None, reset: bool) -> np.ndarray:
+    """Return vectors (N, features) as scikit-learn checks them for `clf`. With `reset`, set its `n_features_in_`."""
+    if isinstance(X, str | Path) or (isinstance(X, list) and X and isinstance(X[0], str | Path)):
+        raise InputError("this encoder takes vectors, not images: choose an encoder of images")
+    vectors: np.ndarray = validate_data(clf, X, reset=reset, dtype=[np.float64, np.float32])
+    if features not in (None, vectors.shape[1]):
+        raise InputError(f"the head takes vectors of size {features} (found {vectors.shape[1]})")
+    return vectors
 
 
 def _from_tensor(image: Any) -> Any:
@@ -63,7 +74,7 @@ def _from_tensor(image: Any) -> Any:
 
 
 def read_images(images: list[Any] | np.ndarray, size: int, channels: int) -> np.ndarray:
-    """(N, channels, size, size) uint8, anti-aliased, of what `list_images` gave."""
+    """Resize what `list_images` returned, with anti-aliasing, to (N, channels, size, size) uint8."""
     if isinstance(images, np.ndarray):
         images = _bytes(images, "the array")
         if images.ndim == 3 and channels == 1 and images.shape[1:] == (size, size):
@@ -81,14 +92,14 @@ def _read(i: int, image: Any, size: int, channels: int) -> np.ndarray:
     if isinstance(image, str | Path):
         image, name = Path(image), str(image)
         if not image.is_file():
-            raise InputError(f"there is no image file {image}: name one that is there")
+            raise InputError(f"there is no image file {image}: check the path")
     if isinstance(image, Path | bytes):
         return resize(open_image(image, name), size, channels)
     image = _from_tensor(image)
     if isinstance(image, np.ndarray):
         image = Image.fromarray(_channels_last(_bytes(image, name), name))
     if not isinstance(image, Image.Image):
-        raise InputError(f"{name} is neither an array, a PIL image nor a path (found {type(image).__name__})")
+        raise InputError(f"{name} must be an array, a PIL image or a path (found {type(image).__name__})")
     check_sides(image.size, name)
     return resize(upright_8_bit(image, name), size, channels)
 
@@ -99,22 +110,26 @@ def _channels_last(pixels: np.ndarray, name: str) -> np.ndarray:
     if pixels.ndim == 3 and pixels.shape[-1] == 1:
         pixels = pixels[..., 0]
     if pixels.ndim not in (2, 3) or (pixels.ndim == 3 and pixels.shape[-1] not in CHANNELS):
-        raise InputError(f"{name} has the shape {pixels.shape}, not (H, W), (H, W, channels) or (channels, H, W)")
+        raise InputError(
+            f"{name} must have the shape (H, W), (H, W, channels) or (channels, H, W) (found {pixels.shape})"
+        )
     return np.ascontiguousarray(pixels)
 
 
 def _bytes(pixels: np.ndarray, name: str) -> np.ndarray:
-    """As uint8; floats are brightness from 0 to 1."""
+    """Convert pixels to uint8. Floats are brightness from 0 to 1."""
     if pixels.dtype == np.uint8 or not pixels.size:
         return pixels.astype(np.uint8, copy=False)
     if pixels.dtype.kind not in "buif":
-        raise InputError(f"{name} holds {pixels.dtype}: pixels are whole numbers from 0 to 255 or floats from 0 to 1")
+        raise InputError(
+            f"pixels must be integers from 0 to 255 or floats from 0 to 1 (found {pixels.dtype} in {name})"
+        )
     if pixels.dtype.kind == "f" and not np.isfinite(pixels).all():
-        raise InputError(f"{name} contains NaN or infinity: every pixel must be a number")
+        raise InputError(f"{name} contains NaN or infinity: every pixel must be finite")
     top = 255 if pixels.dtype.kind in "ui" else 1
     if pixels.min() < 0 or pixels.max() > top:
         raise InputError(
-            f"{name} goes from {pixels.min():g} to {pixels.max():g}, but pixels of {pixels.dtype} go from 0 to {top}: "
-            "scale them"
+            f"pixels of type {pixels.dtype} must be from 0 to {top} (found {pixels.min():g} to {pixels.max():g} in "
+            f"{name}): rescale them"
         )
     return (pixels if top == 255 else np.rint(pixels * 255.0)).astype(np.uint8)

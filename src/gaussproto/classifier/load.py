@@ -1,4 +1,4 @@
-"""Load a classifier from its gallery file, with the weights that the gallery was made with."""
+"""Load a classifier from its gallery file and the weights that it was saved with."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -13,32 +13,52 @@ from gaussproto.classifier.gallery import PARAMETERS, read_gallery
 from gaussproto.errors import InputError
 
 
-def load(path: Path | str, encoder: Any = None, engine: Engine | None = None) -> GaussianPrototypeClassifier:
-    """The classifier that `save` wrote, ready to predict and to learn more.
+def load(
+    path: Path | str, encoder: Any = None, engine: Engine | None = None, device: str = "cpu"
+) -> GaussianPrototypeClassifier:
+    """Load a classifier from a gallery that `save` or `gaussproto enroll` wrote.
+
+    The classifier predicts as before, and you can add examples with `partial_fit`.
 
     Args:
         path: the gallery file.
-        encoder: where the weights are now, their ONNX file, or the network itself; if not given, where they were.
-        engine: what computes the network, as for the classifier; whatever made the gallery, any may open it.
+        encoder: the weights, their ONNX file or the network object. By default the weights that the gallery names.
+            Pass the new path if you moved them, or the network if it was only in memory.
+        engine: `torch` or `onnx`, as for the classifier. Either can open a gallery that the other wrote.
+        device: where torch computes: cpu, cuda or mps.
+
+    Returns:
+        The fitted classifier.
+
+    Examples:
+        >>> import gaussproto as gp
+        >>> from tempfile import TemporaryDirectory
+        >>> clf = gp.GaussianPrototypeClassifier("identity").fit([[0.0], [1.0]], ["low", "high"])
+        >>> with TemporaryDirectory() as folder:
+        ...     clf.save(f"{folder}/my.gallery")
+        ...     loaded = gp.load(f"{folder}/my.gallery")
+        >>> loaded.partial_fit([[9.0]], ["very high"]).predict([[0.2], [8.0]]).tolist()
+        ['low', 'very high']
     """
     settings, embedded, labels, names = read_gallery(Path(path))
     source = settings.source if encoder is None else encoder
     if source is None:
-        raise InputError(f"{path} was made with a network that was only in memory: give it as `encoder`")
+        raise InputError(f"{path} was saved with a network that was only in memory: pass that network as `encoder`")
     try:
-        opened = find_encoder(source, engine)
+        opened = find_encoder(source, engine, device=device)
     except InputError as error:
-        hint = f"; give the weights that {path} was made with as `encoder`" if encoder is None else ""
+        hint = f"; pass the weights of {path} as `encoder`" if encoder is None else ""
         raise InputError(f"{error}{hint}") from None
     if opened.digest != settings.digest:
         raise InputError(
             f"{path} was made with other weights (digest {settings.digest[:12]}) than {name_of(source)} (digest "
-            f"{opened.digest[:12]}): give the same as `encoder`, or make the gallery again"
+            f"{opened.digest[:12]}): pass those weights as `encoder`, or create the gallery again"
         )
     calibration = opened.calibration or settings.calibration
     opened = replace(opened, ink=settings.ink_used, image_size=settings.image_size_used, calibration=calibration)
     parameters = {name: getattr(settings, name) for name in PARAMETERS}
-    clf = GaussianPrototypeClassifier(source, engine=engine, **parameters).restore(opened, embedded, labels, names)
+    clf = GaussianPrototypeClassifier(source, engine=engine, device=device, **parameters)
+    clf.restore(opened, embedded, labels, names)
     if settings.features is not None:
         clf.n_features_in_ = settings.features
     if settings.feature_names is not None:

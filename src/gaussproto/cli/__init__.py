@@ -1,9 +1,12 @@
-"""The command `gaussproto`: parses, calls, prints. Torch is imported only by the commands that need it."""
+"""The command `gaussproto`. It imports torch only in the commands that need it."""
 
 import sys
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
+from gaussproto import provenance
 from gaussproto.cli import console
 from gaussproto.cli.classify import classify, enroll
 from gaussproto.cli.data import data, presets
@@ -14,18 +17,37 @@ from gaussproto.training.memory import keep_freed_memory
 
 app = typer.Typer(
     help="Few-shot image classification with Gaussian prototypical networks.",
+    epilog="Start with `gaussproto classify --support my_images new.png` to classify an image by your examples, "
+    "or with `gaussproto train demo` to train a network in about a minute.",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
+    invoke_without_command=True,
 )
 UsageError = typer.BadParameter.__base__
 
-for command in (data, presets, train, evaluate, calibrate, report, reproduce, classify, enroll, export):
+
+@app.callback()
+def gaussproto(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    if version:
+        typer.echo(f"gaussproto {provenance.version()}")
+    elif context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+    else:
+        return
+    raise typer.Exit
+
+
+for command in (classify, enroll, train, evaluate, report, calibrate, export, reproduce, presets, data):
     app.command()(command)
 
 
 def main() -> None:
-    """Run the command; a user's mistake is one line on stderr and exit code 2."""
+    """Run the command. Print a user's mistake as one line on stderr and exit with code 2."""
     console.show_warnings()
+    sys.path.append(str(Path.cwd()))  # to find the user's own distance, encoder or data as module:name
     keep_freed_memory()
     try:
         code = app(standalone_mode=False)

@@ -1,4 +1,4 @@
-"""The commands `classify` and `enroll`: a folder of examples, or a gallery of them, and images to be told apart."""
+"""The commands `classify` and `enroll`, which classify images by examples and store examples in a gallery."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.text import Text
 from typer import Argument, Option
 
 from gaussproto.cli import console
-from gaussproto.cli.options import Json
+from gaussproto.cli.options import Device, Json
 from gaussproto.errors import InputError
 
 if TYPE_CHECKING:
@@ -19,52 +19,60 @@ if TYPE_CHECKING:
 
 DEFAULT_ENCODER = "omniglot-small"
 CHUNK = 256  # images between two steps of the progress bar
-SAME = 1e-4  # relative difference under which two embeddings are of one image, rounding apart
+SAME = 1e-4  # relative difference below which two embeddings belong to the same image, up to rounding
 
-ENCODER_HELP = "Bundled weights, a weights or ONNX file, or a run folder. Default: that of the gallery, or "
+ENCODER_HELP = "Bundled weights, a .safetensors or ONNX file, or a run folder. Default: the gallery's encoder, or "
 Encoder = Annotated[str | None, Option(help=f"{ENCODER_HELP}{DEFAULT_ENCODER}.")]
 EngineOption = Annotated[
     Literal["torch", "onnx"] | None,
-    Option(help="What computes the network. onnx starts faster; ONNX files always use it."),
+    Option(help="Library that runs the network. onnx starts faster. ONNX files always use onnx."),
 ]
 InkOption = Annotated[
     Literal["auto", "detect", "bright", "dark"] | None,
-    Option(help="Dark ink on a light ground, or bright ink on a dark one. auto: what the weights expect."),
+    Option(
+        metavar="INK",
+        help="Ink of the images: bright (on a dark background), dark (on a light one), detect (for each image) or "
+        "auto (as the weights expect).",
+    ),
 ]
 REJECT_HELP = "Report images far from every class as unknown. RATE: share of known images you accept losing, e.g. 0.05."
 EXPLAIN_HELP = (
-    "Draw each image, the nearest classes and what their examples counted for (.png or .svg). Several images are "
-    "written as OUT-NAME.png."
+    "Draw each image with its nearest classes and the weights of their examples (.png or .svg). With several images, "
+    "write OUT-NAME.png for each."
 )
 CSV_COLUMNS = ["image", "rank", "label", "probability", "distance", "unknown"]
 
 
 def classify(
-    images: Annotated[list[Path], Argument(metavar="IMAGE...", help="Image files, or folders of them.")],
-    support: Annotated[Path | None, Option(help="Folder of examples, as CLASS/IMAGE files.")] = None,
-    gallery: Annotated[Path | None, Option(help="Gallery file of examples, made by `gaussproto enroll`.")] = None,
+    images: Annotated[list[Path], Argument(metavar="IMAGE...", help="Image files or folders of images to classify.")],
+    support: Annotated[Path | None, Option(help="Folder with the examples as CLASS/IMAGE files.")] = None,
+    gallery: Annotated[Path | None, Option(help="Gallery file with the examples, from `gaussproto enroll`.")] = None,
     encoder: Encoder = None,
     ink: InkOption = None,
     engine: EngineOption = None,
-    top: Annotated[int, Option(help="How many classes to name for each image.", min=1)] = 3,
+    device: Device = "cpu",
+    top: Annotated[int, Option(help="Number of classes to list for each image.", min=1)] = 3,
     reject: Annotated[float | None, Option(metavar="RATE", help=REJECT_HELP)] = None,
     explain: Annotated[Path | None, Option(metavar="OUT.png", help=EXPLAIN_HELP)] = None,
     json: Json = False,
-    csv: Annotated[bool, Option("--csv", help=f"Print CSV lines: {', '.join(CSV_COLUMNS)}.")] = False,
+    csv: Annotated[bool, Option("--csv", help=f"Print CSV with the columns {', '.join(CSV_COLUMNS)}.")] = False,
 ) -> None:
-    """Classify images by a few examples of each class."""
+    """Classify images by a few examples of each class, without training.
+
+    Pass the examples as a folder with --support, or as a gallery file with --gallery.
+    """
     from gaussproto.classifier.explain import check_picture
     from gaussproto.classifier.inputs import list_images
 
     if (support is None) == (gallery is None):
-        raise InputError("give the examples with either --support DIR or --gallery FILE")
+        raise InputError("pass the examples with either --support DIR or --gallery FILE")
     if json and csv:
-        raise InputError("--json and --csv exclude each other: choose one")
+        raise InputError("--json and --csv cannot be combined: choose one")
     files = [file for path in images for file in list_images(path)[0]]
     if explain is not None:
         check_picture(explain)
     with console.progress_bars() as bars:
-        clf = _classifier(gallery, encoder, ink, engine)
+        clf = _classifier(gallery, encoder, ink, engine, device)
         if support is not None:
             clf.fit(support)
         if reject is not None:
@@ -89,14 +97,18 @@ def classify(
 
 
 def enroll(
-    gallery: Annotated[Path, Argument(help="The gallery file.")],
-    folder: Annotated[Path, Argument(metavar="DIR", help="Folder of examples, as CLASS/IMAGE files.")],
+    gallery: Annotated[Path, Argument(metavar="GALLERY", help="The gallery file to create or extend.")],
+    folder: Annotated[Path, Argument(metavar="DIR", help="Folder with the examples as CLASS/IMAGE files.")],
     encoder: Encoder = None,
     ink: InkOption = None,
     engine: EngineOption = None,
+    device: Device = "cpu",
     json: Json = False,
 ) -> None:
-    """Add examples to a gallery file, creating it if needed. Duplicates are skipped."""
+    """Add examples to a gallery file, creating it if needed. Duplicates are skipped.
+
+    Then `gaussproto classify --gallery` needs the file, but not the images.
+    """
     from gaussproto.data.picture import class_files
     from gaussproto.files import locked
 
@@ -104,7 +116,7 @@ def enroll(
     total = len(files)
     with console.progress_bars() as bars, locked(gallery, "wait for it"):
         exists = gallery.exists()
-        clf = _classifier(gallery if exists else None, encoder, ink, engine)
+        clf = _classifier(gallery if exists else None, encoder, ink, engine, device)
         bars("enrolling", 0, total)
         if exists:
             files = _not_known(clf, files)
@@ -117,29 +129,31 @@ def enroll(
         weights = [{"label": label, "image": image, "weight": weight} for label, image, weight in examples]
         counts = {"classes": len(clf.classes_), "added": len(files), "known": total - len(files)}
         return console.print_json({"gallery": str(gallery)} | counts | {"examples": weights})
-    console.print_table("", ["class", "examples", "counts least", "weight"], list(_lightest(clf)), right=3)
-    console.say("weight: what the example counts for in its class; an average one has 1")
+    console.print_table("", ["class", "examples", "lightest example", "weight"], list(_lightest(clf)), right=3)
+    console.say("weight: of the lightest example in its prototype; the average example of a class has 1")
     return console.say(
         f"{gallery}: {len(files)} examples added, {total - len(files)} duplicates skipped; {len(clf.classes_)} classes"
     )
 
 
-def _classifier(gallery: Path | None, encoder: str | None, ink: Any, engine: Any) -> GaussianPrototypeClassifier:
+def _classifier(
+    gallery: Path | None, encoder: str | None, ink: Any, engine: Any, device: str
+) -> GaussianPrototypeClassifier:
     from gaussproto.classifier.estimator import GaussianPrototypeClassifier
     from gaussproto.classifier.load import load
 
     if gallery is None:
-        return GaussianPrototypeClassifier(encoder or DEFAULT_ENCODER, ink=ink or "auto", engine=engine)
-    clf = load(gallery, encoder, engine)
+        return GaussianPrototypeClassifier(encoder or DEFAULT_ENCODER, ink=ink or "auto", engine=engine, device=device)
+    clf = load(gallery, encoder, engine, device)
     if ink not in (None, "auto", clf.encoder_.ink):
         raise InputError(f"{gallery} was made with --ink {clf.encoder_.ink}: leave --ink out, or make another gallery")
     if clf.encoder_.takes_vectors:
-        raise InputError(f"{gallery} holds examples that are vectors, not images: use it from Python")
+        raise InputError(f"the examples in {gallery} are vectors, not images: use it from Python")
     return clf
 
 
 def _answers(clf: GaussianPrototypeClassifier, found: Confidence, k: int) -> Iterator[dict[str, Any]]:
-    """For each image the k nearest classes, the nearest first, and whether it is none of them."""
+    """Yield for each image its k nearest classes, nearest first, and whether it is unknown."""
     labels = clf.classes_.tolist()
     for name, d, p, unknown in zip(found.names, found.distances, found.probabilities, found.unknown, strict=True):
         nearest = d.argsort(kind="stable")[:k]
@@ -163,7 +177,7 @@ def _row(answer: dict[str, Any]) -> list[str | Text]:
 
 
 def _not_known(clf: GaussianPrototypeClassifier, files: list[tuple[Path, str]]) -> list[tuple[Path, str]]:
-    """Those whose embedding is not that of an example of the same class."""
+    """Return the files whose embedding differs from all examples of the same class."""
     import numpy as np
 
     labels = np.array([str(label) for label in clf.example_labels_.tolist()])
@@ -176,7 +190,7 @@ def _not_known(clf: GaussianPrototypeClassifier, files: list[tuple[Path, str]]) 
 
 
 def _lightest(clf: GaussianPrototypeClassifier) -> Iterator[list[str]]:
-    """For each class: how many examples it has, which counts least, and for how much of an average one."""
+    """Yield for each class its number of examples, the one with the lowest weight, and this weight."""
     for label in clf.classes_.tolist():
         (members,) = (clf.example_labels_ == label).nonzero()
         i, count = min(members, key=clf.example_weights_.__getitem__), len(members)

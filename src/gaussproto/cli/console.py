@@ -1,4 +1,4 @@
-"""What the command line shows: progress, tables, one-line errors; all but tables and JSON on stderr."""
+"""The output of the command line: tables, JSON and CSV on stdout; progress, messages and errors on stderr."""
 
 import csv
 import json
@@ -7,21 +7,23 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
-PLAIN_EVERY = 10.0  # seconds between progress lines when nobody watches a terminal
+from gaussproto.progress import time_text
+
+PLAIN_EVERY = 10.0  # seconds between progress lines if stderr is not a terminal
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
 
 class Bars:
-    """Progress of one or several pieces of work: bars on a terminal, a line now and then elsewhere."""
+    """The progress of one or several tasks: bars on a terminal, otherwise a line from time to time."""
 
     def __init__(self, progress: Progress | None) -> None:
         self._progress = progress
@@ -39,13 +41,19 @@ class Bars:
         since = started if done == total else self._printed.get(what, started)
         if now - since >= PLAIN_EVERY:
             self._printed[what] = now
-            err.print(f"{what}: {done:,}" + (f" of {total:,}" if total else "") + (f"  {note}" if note else ""))
+            err.print(self._line(what, done, total, note, now - started))
         return None
+
+    @staticmethod
+    def _line(what: str, done: int, total: int | None, note: str, seconds: float) -> str:
+        count = f"{what}: {done:,}" + (f" of {total:,}" if total else "")
+        left = f"{time_text(seconds * (total - done) / done)} left" if total and 0 < done < total else ""
+        return "  ".join(filter(None, (count, note, left)))
 
 
 @contextmanager
 def progress_bars() -> Iterator[Bars]:
-    """Within, `bars(what, done, total, note)` shows progress."""
+    """Yield `bars`. Call `bars(what, done, total, note)` to show progress."""
     name, note = TextColumn("{task.description}"), TextColumn("[cyan]{task.fields[note]}")
     columns = name, BarColumn(bar_width=28), MofNCompleteColumn(), note, TimeRemainingColumn()
     with Progress(*columns, console=err) if err.is_terminal else nullcontext() as progress:
@@ -60,14 +68,17 @@ def print_csv(columns: list[str], rows: list[list[Any]]) -> None:
     csv.writer(sys.stdout, lineterminator="\n").writerows([columns, *rows])
 
 
-def print_table(title: str, columns: list[str], rows: Sequence[Sequence[str | Text]], right: int = 0) -> None:
-    """A table on stdout; the columns from number `right` on stand to the right."""
+def print_table(
+    title: str, columns: list[str], rows: Sequence[Sequence[str | Text]], right: int = 0, whole: int = 0
+) -> None:
+    """Print a table on stdout. Columns from index `right` on are right-aligned; the first `whole` never wrap."""
     table = Table(header_style="bold")
     for i, column in enumerate(columns):
-        table.add_column(column, justify="right" if right and i >= right else "left", overflow="fold")
+        justify: Literal["left", "right"] = "right" if right and i >= right else "left"
+        table.add_column(column, justify=justify, overflow="fold", no_wrap=i < whole)
     for row in rows:
         table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))  # names may look like markup
-    console = out if out.is_terminal else Console(width=1000, highlight=False)  # a pipe has no width: let no line wrap
+    console = out if out.is_terminal else Console(width=1000, highlight=False)  # do not wrap lines in a pipe or a file
     if title:
         console.print(title, style="bold", markup=False, soft_wrap=True)
     console.print(table)

@@ -1,4 +1,4 @@
-"""The commands `data` and `presets`: what there is to train on, and the named runs."""
+"""The commands `data` and `presets`, which show the data sets and the named runs."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,13 +15,22 @@ from gaussproto.setting_types import setting_text
 
 
 def data(
-    name: Annotated[str | None, Argument(help="omniglot, strokes or a folder.", autocompletion=complete(DRAWN))] = None,
+    name: Annotated[
+        str | None,
+        Argument(
+            metavar="NAME",
+            help="omniglot, strokes, a folder of CLASS/IMAGE files, or module:function.",
+            autocompletion=complete(DRAWN),
+        ),
+    ] = None,
     data_root: DataRoot = None,
-    verify: Annotated[bool, Option("--verify", help="Read Omniglot's files again and compare them.")] = False,
-    sheet: Annotated[Path | None, Option(help="Write a contact sheet of the images to this PNG file.")] = None,
+    verify: Annotated[
+        bool, Option("--verify", help="Read Omniglot's files again and compare them with the published ones.")
+    ] = False,
+    sheet: Annotated[Path | None, Option(help="Write a picture of some of the images to this PNG file.")] = None,
     json: Json = False,
 ) -> None:
-    """Show where the data is. With a name: fetch it if needed, check it and count it."""
+    """Show where the data is. With a name, load it (download it if needed) and count its classes and images."""
     from gaussproto.data import omniglot as source
     from gaussproto.data.cache import cache_folder
     from gaussproto.data.load import load_data
@@ -50,7 +59,7 @@ def data(
         split = load_data(DataConfig(data=name), data_root, bars)
     if sheet:
         if sheet.suffix.lower() != ".png":
-            raise InputError(f"the contact sheet is a PNG file: its name must end in .png (found {sheet})")
+            raise InputError(f"--sheet must end in .png (found {sheet})")
         with write_then_rename(sheet) as temporary:
             contact_sheet(split.test).save(temporary, format="png", optimize=True)
         found["sheet"] = str(sheet)
@@ -68,11 +77,16 @@ def data(
 
 def presets(
     name: Annotated[
-        str | None, Argument(help="Show all settings of this one.", autocompletion=complete(PRESETS))
+        str | None,
+        Argument(
+            metavar="NAME",
+            help="A preset, a config.json or a run folder, to list its settings.",
+            autocompletion=complete(PRESETS),
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """List the named runs, or every setting of one."""
+    """List the presets (named runs), or all settings of one."""
     if name is not None:
         tree = preset(name).model_dump(mode="json")
         if json:
@@ -81,9 +95,6 @@ def presets(
         return console.print_table(f"{name}: {tree['about']}", ["section", "setting", "value"], rows)
     if json:
         return console.print_json({name: run.about for name, run in PRESETS.items()})
-    rows = []
-    for run in PRESETS.values():
-        shots = "-".join(str(shot) for shot in (run.episode.shot, run.episode.max_shot) if shot)
-        episode = f"{run.episode.way}-way {shots}+{run.episode.query}"
-        rows.append([run.name, run.about, str(run.network.embedding_dim), episode, f"{run.training.episodes:,}"])
-    return console.print_table("", ["preset", "what", "D", "episode", "episodes"], rows, right=4)
+    rows = [[run.name, run.about, f"{run.training.episodes:,}"] for run in PRESETS.values()]
+    console.print_table("", ["preset", "what", "episodes"], rows, right=2, whole=1)
+    return console.say("`gaussproto presets NAME` lists all settings of a preset")

@@ -1,4 +1,4 @@
-"""The commands `train`, `evaluate`, `calibrate`, `report` and `export`: a run from its preset to its page."""
+"""The commands `train`, `evaluate`, `calibrate`, `report` and `export`, which make and use runs."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from typer import Argument, Exit, Option
 
 from gaussproto.cli import console
-from gaussproto.cli.options import DataRoot, Json, Target, complete, parse_numbers, with_settings
-from gaussproto.config import DRAWN, LARGEST_SEED, DataConfig, RunConfig
+from gaussproto.cli.options import DataRoot, Device, Json, Target, check_seed, complete, parse_numbers, with_settings
+from gaussproto.config import DRAWN, DataConfig, RunConfig
 from gaussproto.errors import InputError
 from gaussproto.files import read_json
 from gaussproto.presets import PRESETS, preset
@@ -25,24 +25,35 @@ if TYPE_CHECKING:
 def train(
     name: Annotated[
         str,
-        Argument(metavar="PRESET", help="A preset, a config.json or a run folder.", autocompletion=complete(PRESETS)),
+        Argument(
+            metavar="PRESET",
+            help="A preset (`gaussproto presets` lists them), a config.json or a run folder.",
+            autocompletion=complete(PRESETS),
+        ),
     ],
-    out: Annotated[Path | None, Option(help="The run folder. Default: runs/PRESET.")] = None,
-    resume: Annotated[bool, Option("--resume", help="Continue a run that was stopped.")] = False,
+    out: Annotated[Path | None, Option(help="The run folder to write. Default: runs/PRESET.")] = None,
+    resume: Annotated[
+        bool, Option("--resume", help="Continue a stopped run, or lengthen one with a larger --episodes.")
+    ] = False,
     data_root: DataRoot = None,
-    device: Annotated[str, Option(help="cpu, or cuda where there is a GPU.")] = "cpu",
+    device: Device = "cpu",
     json: Json = False,
     **settings: Any,
 ) -> None:
-    """Train a network: a preset, a config.json or a run folder, with any setting changed."""
-    from gaussproto.data.load import load_data, with_split
+    """Train a network from a preset. Every setting is an option.
+
+    Training consists of episodes, which are small classification tasks. An
+    episode draws WAY classes at random. Of each class it draws SHOT supports,
+    the examples that define the class, and QUERY queries, the images that the
+    network learns to classify.
+    """
+    from gaussproto.data.load import load_data
     from gaussproto.training import train as training
 
     config = preset(name, **{key: value for key, value in settings.items() if value is not None})
     is_run = name not in PRESETS and Path(name).is_dir()
     out = out or (Path(name) if is_run else Path("runs") / config.name)
     total = config.training.episodes
-    config = config.model_copy(update={"data": with_split(config.data)})
     with console.progress_bars() as bars:
         split = load_data(config.data, data_root, bars)
         bars("training", 0, total)
@@ -67,24 +78,38 @@ def evaluate(
     shots: Annotated[str | None, Option(help="Supports of each class, e.g. 1,5 or 1-19. Default: 1-19.")] = None,
     norm: Annotated[
         Norm,
-        Option(help="Batch norm statistics: of training (running, inductive) or of each group (batch, transductive)."),
+        Option(
+            help="Batch norm statistics. running: of training, each image independently (inductive). batch: of each "
+            "group of images together (transductive), as the paper does."
+        ),
     ] = "running",
     checkpoints: Annotated[
         Literal["last", "top"],
-        Option(help="Score the last checkpoint, or the mean of those best in training, as the paper does."),
+        Option(help="last: the last checkpoint. top: mean of the best checkpoints in training, as the paper does."),
     ] = "last",
     rounds: Annotated[
-        int | None, Option(help="How often the classes are grouped at random. Default: 10, or 1 with batch statistics.")
+        int | None, Option(help="Number of random groupings of the classes. Default: 10, or 1 with --norm batch.")
     ] = None,
-    seed: Annotated[int, Option(help="Seed of the groups.", min=0, max=LARGEST_SEED)] = 0,
+    seed: Annotated[int, Option(help="Random seed of the groups.", callback=check_seed)] = 0,
     data: Annotated[
-        str | None, Option(help="Score on other data than the run's.", autocompletion=complete(DRAWN))
+        str | None,
+        Option(
+            help="Score on other data: omniglot, strokes or a folder. Default: the run's.",
+            autocompletion=complete(DRAWN),
+        ),
     ] = None,
-    split: Annotated[Path | None, Option(help="With --data DIR: a JSON file that names its test classes.")] = None,
+    split: Annotated[Path | None, Option(help="With --data DIR: JSON file that names the test classes.")] = None,
     data_root: DataRoot = None,
+    device: Device = "cpu",
     json: Json = False,
 ) -> None:
-    """Score a network on classes it has not seen, by the paper's protocol."""
+    """Score a network on classes that it was not trained on, with the paper's protocol.
+
+    The test classes are divided at random into groups of WAY classes. Of each
+    class, SHOT random images are supports, the examples that define the class.
+    Its other images are queries. Such a task is also called an episode. The
+    score is the share of queries that are assigned to the right class.
+    """
     from gaussproto.data.load import load_data
     from gaussproto.evaluation import protocol
     from gaussproto.runs.checkpoint import load_checkpoint
@@ -93,7 +118,7 @@ def evaluate(
     given_ways, given_shots = ways and parse_numbers(ways, "ways"), shots and parse_numbers(shots, "shots")
     run = RunFolder(Path(target))
     loaded = [load_checkpoint(path) for path in find_weights(target, checkpoints)]
-    networks = [checkpoint.network() for checkpoint in loaded]
+    networks = [checkpoint.network(device) for checkpoint in loaded]
     config = _data_for(loaded[0].config, data, split)
     with console.progress_bars() as bars:
         images = load_data(config, data_root, bars).test
@@ -105,15 +130,16 @@ def evaluate(
         evaluation = run_evaluation(target, config.data, checkpoints, loaded, result, split)
         return console.print_json(evaluation.model_dump(mode="json"))
     rows = [[f"{shot}-shot", *(result.score(way, shot).text() for way in result.ways)] for shot in result.shots]
-    classes = f"{result.classes:,} classes unseen in training"
-    title = f"{target} on {config.data}: accuracy in %, {norm} statistics, {classes}"
+    title = f"{target} on {config.data}: accuracy in %, {norm} statistics, {result.classes:,} test classes"
     console.print_table(title, ["", *(f"{way}-way" for way in result.ways)], rows, right=1)
     std = "; std is the standard deviation over the checkpoints" if result.checkpoints > 1 else ""
-    return console.say(f"± is the 95 % interval over characters{std}; rounds of random groups: {result.rounds}")
+    known = all(score.interval is not None for score in result.scores)
+    interval = "± is the 95 % interval over characters" if known else "no ±: too few test classes, or all scores equal"
+    return console.say(f"{interval}{std}; random groupings: {result.rounds}")
 
 
 def _data_for(config: RunConfig, data: str | None, split: Path | None) -> DataConfig:
-    """The data that a run was trained on, or other data that is made to look the same to it."""
+    """Return the data of the run, or other data with the same appearance (size, channels, ink)."""
     if data is None or _place(data) == _place(config.data.data):
         if split:
             raise InputError("--split needs --data: a run is tested on the test classes of its own data")
@@ -135,14 +161,17 @@ def show_training(bars: console.Bars, what: str, total: int, records: list[LogRe
 
 def calibrate(
     target: Target,
-    rate: Annotated[float, Option(help="Share of known images that may be rejected, in the report.")] = 0.05,
-    seed: Annotated[int, Option(help="Seed of the episodes.", min=0, max=LARGEST_SEED)] = 0,
+    rate: Annotated[float, Option(help="Share of known images that you accept to reject, for the report.")] = 0.05,
+    seed: Annotated[int, Option(help="Random seed of the episodes.", callback=check_seed)] = 0,
     data_root: DataRoot = None,
+    device: Device = "cpu",
     json: Json = False,
 ) -> None:
-    """Fit the temperature of a network's probabilities and the thresholds beyond which an image is unknown.
+    """Calibrate a network: fit the temperature of its probabilities and the thresholds for unknown images.
 
-    Both are written into the weights file; bundled weights are not changed. The report is measured on test classes.
+    Fits on held-out alphabets if the run has any, otherwise on the training
+    classes. Writes the result to the weights file, except for bundled weights,
+    and measures it on the test classes.
     """
     from gaussproto.evaluation.calibrate import calibrate_weights
     from gaussproto.formulas.confidence import check_rate
@@ -155,7 +184,7 @@ def calibrate(
     path = weights_file(target)
     run = RunFolder(Path(target))
     with console.progress_bars() as bars, run.locked() if run.config.exists() else nullcontext():
-        calibration, scores = calibrate_weights(path, data_root, rate, seed, bars)
+        calibration, scores = calibrate_weights(path, data_root, rate, seed, bars, device)
         if not is_bundled(path):
             write_calibration(path, calibration)
         result = CalibrationResult(target=target, seed=seed, calibration=calibration, measured=tuple(scores))
@@ -176,38 +205,39 @@ def _print_calibration(result: CalibrationResult, rate: float) -> None:
         for one in result.measured
     ]
     columns = ["%", "accuracy", "error at T = 1", "calibrated", "AUROC", "known rejected", "unknown rejected"]
-    seen = f"{fit.classes:,} classes " + ("held out of training" if fit.held_out else "that it was trained on")
+    seen = f"{fit.classes:,} " + ("classes held out of training" if fit.held_out else "training classes")
     title = f"{result.target}: temperature {fit.temperature:.3f} x distance scale, from {seen}"
     if not rows:
-        return console.say(f"{title}; there are too few test classes to measure what that is worth")
+        return console.say(f"{title}; too few test classes to measure the calibration")
     console.print_table(title, columns, rows, right=1)
     return console.say(
-        "on test classes: the expected calibration error (15 bins); the share of pairs in which an unknown image is "
-        "farther from the nearest class than a known one; the share of images rejected when "
-        f"{100 * rate:g} % of the known ones may be"
+        "on test classes. error: expected calibration error (15 bins). AUROC: share of pairs in which the unknown "
+        "image is farther from its nearest class than the known one. rejected: share of images, if you accept to "
+        f"reject {100 * rate:g} % of the known ones"
     )
 
 
 def report(
-    runs: Annotated[list[Path], Argument(metavar="RUN...", help="One or several run folders.")],
+    runs: Annotated[list[Path], Argument(metavar="RUN...", help="One or more run folders.")],
     out: Annotated[Path, Option(help="The HTML file to write.")] = Path("report.html"),
     evaluate: Annotated[bool, Option(help="Score finished runs that have no scores yet.")] = True,
     data_root: DataRoot = None,
+    device: Device = "cpu",
 ) -> None:
-    """Write one self-contained HTML page about runs: scores, curves, mistakes, precisions, a map."""
+    """Write a self-contained HTML page about runs: scores, curves, mistakes, precisions and a map of the embeddings."""
     from gaussproto.report.page import write_report
 
     with console.progress_bars() as bars:
-        write_report(runs, out, evaluate=evaluate, data_root=data_root, progress=bars)
+        write_report(runs, out, evaluate=evaluate, data_root=data_root, device=device, progress=bars)
     console.say(f"report: {out}")
 
 
 def export(
-    weights: Annotated[str, Argument(metavar="WEIGHTS", help="Bundled weights, a weights file, or a run folder.")],
+    weights: Annotated[str, Argument(metavar="WEIGHTS", help="Bundled weights, a .safetensors file, or a run folder.")],
     out: Annotated[Path, Argument(metavar="FILE.onnx", help="The file to write.")],
     json: Json = False,
 ) -> None:
-    """Write the encoder to an ONNX file: images in, embeddings and precisions out, for programs without torch."""
+    """Export the encoder to an ONNX file, which computes embeddings and precisions of images without torch."""
     from gaussproto.classifier.encoders.export import export_onnx
 
     made = export_onnx(weights, out)

@@ -1,4 +1,4 @@
-"""Images that are prepared once and then read from the user's cache folder."""
+"""Store prepared images in the user's cache folder."""
 
 import json
 import os
@@ -16,17 +16,18 @@ from gaussproto.files import write_then_rename
 
 
 def cache_folder() -> Path:
-    """The folder that `GAUSSPROTO_CACHE` names, or the system's usual place for caches."""
+    """Return the folder in `GAUSSPROTO_CACHE`, or the system's default cache folder."""
     return Path(os.environ.get("GAUSSPROTO_CACHE") or platformdirs.user_cache_dir("gaussproto"))
 
 
 def cached_images(name: str, make: Callable[[], LabelledImages]) -> LabelledImages:
-    """Read images from the cache folder. If they are missing or unreadable, make them and store them for next time."""
+    """Return images from the cache. If they are missing or unreadable, call `make` and store the result."""
     path = cache_folder() / f"{name}.safetensors"
     try:
-        with safe_open(path, framework="pt") as file:  # maps the pixels into memory instead of copying them
-            names = {part: tuple(names) for part, names in json.loads(file.metadata()["names"]).items()}
-            return LabelledImages(file.get_tensor("images"), file.get_tensor("counts"), **names)
+        with safe_open(path, framework="pt") as file:  # memory-maps the pixels instead of copying them
+            names = json.loads(file.metadata()["names"])
+            classes, alphabets = tuple(names["classes"]), tuple(names["alphabets"])
+            return LabelledImages(file.get_tensor("images"), file.get_tensor("counts"), classes, alphabets)
     except (OSError, SafetensorError):
         images = make()
     tensors = {"images": images.images, "counts": images.counts}
@@ -35,5 +36,5 @@ def cached_images(name: str, make: Callable[[], LabelledImages]) -> LabelledImag
         with write_then_rename(path) as temporary:
             save_file(tensors, temporary, metadata)
     except InputError as error:
-        warnings.warn(f"the images could not be cached and will be prepared again next time: {error}", stacklevel=2)
+        warnings.warn(f"cannot cache the images, so they are prepared again next time: {error}", stacklevel=2)
     return images

@@ -1,4 +1,4 @@
-"""The paper's damage: an image is down-sampled to n x n pixels and enlarged to its size again."""
+"""Damage images as the paper does: down-sample them to n x n pixels and enlarge them again."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def down_sample(images: Tensor, size: int) -> Tensor:
-    """Reduce float images (N, channels, H, W) to size x size, anti-aliased, and enlarge them to H x W again."""
+    """Down-sample float images (N, channels, H, W) to size x size, with anti-aliasing, and enlarge them to H x W."""
     small = F.interpolate(images, size=(size, size), mode="bilinear", antialias=True, align_corners=False)
     return F.interpolate(small, size=images.shape[-2:], mode="bilinear", align_corners=False)
 
@@ -16,19 +16,27 @@ def down_sample(images: Tensor, size: int) -> Tensor:
 def damage(
     images: Tensor, sizes: Sequence[tuple[int, float]], generator: torch.Generator | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Damage a random share of the images.
+    """Damage a random share of the images: down-sample them to a few pixels and enlarge them again.
 
     Args:
         images: (N, channels, H, W), float.
-        sizes: pairs of a size and the fraction of the images that are reduced to it. No image is damaged twice.
-        generator: source of the random choice.
+        sizes: pairs (size, fraction): this fraction of the images is down-sampled to size x size pixels. No image is
+            damaged twice.
+        generator: the random number generator. By default, torch's global one.
 
     Returns:
-        The images, copied if `sizes` is not empty, and (N,) the size that each was reduced to, 0 for an undamaged one.
+        The images (N, channels, H, W), a copy if `sizes` is not empty, and the size (N,) that each image was
+        down-sampled to, 0 if it is undamaged.
 
-    >>> _, size = damage(torch.rand(1000, 1, 28, 28), [(7, 0.3), (5, 0.2)], torch.Generator().manual_seed(0))
-    >>> {n: round((size == n).float().mean().item(), 1) for n in (0, 5, 7)}
-    {0: 0.5, 5: 0.2, 7: 0.3}
+    Examples:
+        >>> import torch
+        >>> import gaussproto as gp
+        >>> images = torch.rand(1000, 1, 28, 28)
+        >>> damaged, size = gp.damage(images, [(7, 0.3), (5, 0.2)], torch.Generator().manual_seed(0))
+        >>> {n: round((size == n).float().mean().item(), 1) for n in (0, 5, 7)}
+        {0: 0.5, 5: 0.2, 7: 0.3}
+        >>> torch.equal(damaged[size == 0], images[size == 0])
+        True
     """
     chosen = torch.zeros(len(images), dtype=torch.long)
     if not sizes:

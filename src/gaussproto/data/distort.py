@@ -1,4 +1,4 @@
-"""Augmentation: turn, stretch, shear and shift each image a little, as if another hand had drawn it."""
+"""Augmentation: rotate, stretch, shear and shift each image a little, as if another person had drawn it."""
 
 import torch
 import torch.nn.functional as F
@@ -9,7 +9,7 @@ TURN, STRETCH, SHEAR, SHIFT = 0.12, 0.1, 0.1, 0.06  # radians, log of the factor
 
 
 def distort(images: Tensor, strength: float, generator: torch.Generator | None = None) -> Tensor:
-    """Apply a random affine map to each of the float images (N, channels, H, W). Pixels from outside repeat the edge.
+    """Apply a random affine map to each float image of (N, channels, H, W). Pixels outside an image repeat its edge.
 
     >>> images = torch.rand(3, 1, 28, 28)
     >>> torch.equal(distort(images, 0.0), images)

@@ -1,4 +1,4 @@
-"""Download a file with pooch: retry, resume where the connection broke, and rename only after the checksum matches."""
+"""Download a file with pooch: retry, resume a broken download, and rename the file only if the checksum matches."""
 
 import http.client
 import logging
@@ -14,31 +14,31 @@ CHUNK = 1 << 13  # bytes; a broken connection loses at most one chunk
 def download(url: str, path: Path, md5: str, progress: Progress = silent, retries: int = 4) -> Path:
     """Download `url` to `path`, unless the file exists and has this checksum.
 
-    An incomplete download stays in `path`.part, so the next attempt, or the next call, asks only for the rest.
+    An incomplete download stays in `path`.part, and the next attempt or call requests only the rest.
     """
-    import pooch  # slow to import, and seldom needed
+    import pooch  # slow to import and rarely needed
 
     part = path.with_name(path.name + ".part")
 
     def fetch(url: str, output_file: str, _: Any) -> None:
         _fetch_rest(url, part, progress)
-        part.replace(output_file)  # pooch compares the checksum, then renames the file or removes it
+        part.replace(output_file)  # pooch checks the checksum, then renames or removes the file
 
     registry, urls = {path.name: f"md5:{md5}"}, {path.name: url}
     files = pooch.create(path.parent, base_url="", registry=registry, urls=urls, retry_if_failed=retries)
     logger = pooch.get_logger()
     level = logger.level
-    logger.setLevel(logging.WARNING)  # it would print a line for each attempt between our progress bars
+    logger.setLevel(logging.WARNING)  # otherwise it prints a line for each attempt between our progress bars
     try:
         return Path(files.fetch(path.name, downloader=fetch))
     except (FileExistsError, NotADirectoryError, PermissionError) as error:
-        hint = "set GAUSSPROTO_CACHE to a folder that you can write to"
+        hint = "set GAUSSPROTO_CACHE to a writable folder"
         raise InputError(f"cannot write to {path.parent} ({_reason(error)}): {hint}") from error
     except (OSError, ValueError) as error:
-        reason = _reason(error) if isinstance(error, OSError) else f"what arrived does not have the checksum {md5}"
+        reason = _reason(error) if isinstance(error, OSError) else f"the file does not have the checksum {md5}"
         raise InputError(
-            f"could not download {url} ({reason}): try again later (an incomplete download is resumed), or put "
-            f"{path.name} into a folder and name that folder with --data-root"
+            f"cannot download {url} ({reason}): try again later to resume the download, or put {path.name} into a "
+            "folder and pass that folder as --data-root"
         ) from error
     finally:
         logger.setLevel(level)
@@ -51,12 +51,12 @@ def _fetch_rest(url: str, part: Path, progress: Progress) -> None:
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={done}-"} if done else {})
     with requests.get(url, headers=headers, stream=True, timeout=30) as answer:
         if not answer.ok:
-            if answer.status_code == 416:  # the part is longer than the file, so it is part of another
+            if answer.status_code == 416:  # the part is longer than the file, so it belongs to another file
                 part.unlink(missing_ok=True)
             temporary = answer.status_code >= 500 or answer.status_code in (408, 416, 429)
-            kind = requests.HTTPError if temporary else OSError  # pooch tries again after the first kind only
+            kind = requests.HTTPError if temporary else OSError  # pooch retries only after the first kind
             raise kind(f"the server answered {answer.status_code} {answer.reason}")
-        if answer.status_code != 206:  # it sends the whole file, not the rest
+        if answer.status_code != 206:  # the server sends the whole file, not the rest
             done = 0
         length = answer.headers.get("Content-Length")
         total = done + int(length) if length else None
@@ -68,7 +68,7 @@ def _fetch_rest(url: str, part: Path, progress: Progress) -> None:
 
 
 def _reason(error: BaseException) -> str:
-    while cause := error.__cause__ or error.__context__:  # requests and pooch wrap the error that says most
+    while cause := error.__cause__ or error.__context__:  # requests and pooch wrap the most informative error
         error = cause
     if isinstance(error, http.client.IncompleteRead):
         return f"the connection closed {error.expected:,} bytes before the end"

@@ -1,4 +1,4 @@
-"""Images in memory: uint8 and grouped by class, so that an episode is one indexing call."""
+"""Images in memory, uint8 and grouped by class, so that one indexing call returns an episode."""
 
 from __future__ import annotations
 
@@ -7,32 +7,41 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from gaussproto.config import GIVEN, DataConfig
 from gaussproto.errors import InputError
+from gaussproto.setting_types import Ink
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LabelledImages:
     """Images grouped by class, with the name and the alphabet of each class.
 
-    Args:
-        images: (N, channels, H, W), uint8, with bright ink on a dark ground.
-        counts: (C,) the number of images of each class; their sum is N.
-        classes: the name of each class.
-        alphabets: the group that each class belongs to: an alphabet, or any set of classes that should stay together.
-        characters: the class that each class is a rotation of, or itself. By default, no class is a rotation.
+    Use `LabelledImages.from_labels` to make them from images in any order.
 
-    >>> pixels = torch.zeros(5, 1, 28, 28, dtype=torch.uint8)
-    >>> images = LabelledImages(pixels, torch.tensor([2, 3]), classes=("a", "b"), alphabets=("x", "x"))
-    >>> images
-    LabelledImages(5 images of 2 classes in 1 alphabet, 1 x 28 x 28)
-    >>> images.labels.tolist()
-    [0, 0, 1, 1, 1]
-    >>> images.gather(torch.tensor([1, 0]), torch.tensor([[2, 0], [0, 1]])).shape
-    torch.Size([2, 2, 1, 28, 28])
+    Args:
+        images: (N, channels, H, W), uint8, with bright ink on a dark background, sorted by class.
+        counts: (C,) number of images of each class; the sum is N.
+        classes: name of each class.
+        alphabets: group of each class: an alphabet, or any set of classes that should stay together.
+        characters: the class that each class is a rotation of, or itself. By default, no class is a rotation.
+        source: the configuration that `load_data` loaded the images with. A run records it.
+
+    Examples:
+        >>> import torch
+        >>> import gaussproto as gp
+        >>> pixels = torch.zeros(5, 1, 28, 28, dtype=torch.uint8)
+        >>> images = gp.LabelledImages(pixels, torch.tensor([2, 3]), classes=("a", "b"), alphabets=("x", "x"))
+        >>> images
+        LabelledImages(5 images of 2 classes in 1 alphabet, 1 x 28 x 28)
+        >>> images.labels.tolist()
+        [0, 0, 1, 1, 1]
+        >>> images.gather(torch.tensor([1, 0]), torch.tensor([[2, 0], [0, 1]])).shape
+        torch.Size([2, 2, 1, 28, 28])
     """
 
     images: Tensor
@@ -40,6 +49,39 @@ class LabelledImages:
     classes: tuple[str, ...]
     alphabets: tuple[str, ...]
     characters: tuple[str, ...] = ()
+    source: DataConfig | None = None
+
+    @classmethod
+    def from_labels(cls, images: Any, labels: Any) -> LabelledImages:
+        """Group images by their labels.
+
+        Args:
+            images: a uint8 array or tensor (N, H, W) or (N, channels, H, W), with bright ink on a dark background.
+            labels: (N,) label of each image, of any hashable type. Class names are the labels as text.
+
+        Returns:
+            The images, grouped by class, in one alphabet.
+
+        Examples:
+            >>> import numpy as np
+            >>> import gaussproto as gp
+            >>> gp.LabelledImages.from_labels(np.zeros((3, 28, 28), np.uint8), ["b", "a", "b"]).classes
+            ('a', 'b')
+        """
+        from gaussproto.data.labels import classes_of, read_labels  # imports scikit-learn
+
+        pixels = torch.as_tensor(images)
+        if pixels.dim() == 3:
+            pixels = pixels[:, None]
+        given = read_labels(labels)
+        if len(given) != len(pixels):
+            raise InputError(f"found {len(pixels)} images and {len(given)} labels: pass one label for each image")
+        classes = classes_of(given)
+        index = {label: c for c, label in enumerate(classes)}
+        numbers = torch.tensor([index[label] for label in given], dtype=torch.int64)
+        names = tuple(map(str, classes))
+        counts = torch.bincount(numbers, minlength=len(names))
+        return cls(pixels[numbers.argsort(stable=True)], counts, names, ("given",) * len(names))
 
     def __post_init__(self) -> None:
         if not self.characters:
@@ -65,45 +107,59 @@ class LabelledImages:
 
     @property
     def way(self) -> int:
+        """The number of classes."""
         return len(self.classes)
+
+    @property
+    def config(self) -> DataConfig:
+        """The data configuration that a run records: `source`, or if it is None, the appearance of the images."""
+        if self.source is not None:
+            return self.source
+        channels, H, W = self.images.shape[1:]
+        ink: Ink = "detect" if channels == 1 else "bright"
+        return DataConfig(data=GIVEN, rotations=False, image_size=max(H, W), channels=channels, ink=ink)
 
     @cached_property
     def starts(self) -> Tensor:
-        """(C,) the index of the first image of each class."""
+        """(C,) index of the first image of each class."""
         return self.counts.cumsum(0) - self.counts
 
     @cached_property
     def labels(self) -> Tensor:
+        """(N,) class index of each image."""
         return torch.arange(self.way).repeat_interleave(self.counts)
 
     @property
     def dense(self) -> Tensor:
-        """(C, drawings, channels, H, W), a view; every class must have the same number of images."""
+        """(C, drawings, channels, H, W) a view of the images. Every class must have the same number of them."""
         low, high = self.counts.min(), self.counts.max()
         if low < high:
-            raise InputError(f"classes have from {low} to {high} images, not the same number of each: use gather")
+            raise InputError(f"all classes must have the same number of images (found {low} to {high}): use gather")
         return self.images.view(self.way, -1, *self.images.shape[1:])
 
     def fingerprint(self) -> str:
-        """A hash of the names, the counts and the size of the images, in their order."""
+        """Return a hash of the class names, their order, the counts and the image size."""
         content = json.dumps([self.classes, self.counts.tolist(), self.images.shape[1:]])
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
     def gather(self, classes: Tensor, drawings: Tensor) -> Tensor:
-        """Drawings (C, K) of classes (C,), both given as indices: (C, K, channels, H, W)."""
+        """Return images (C, K, channels, H, W), given the indices of classes (C,) and of their drawings (C, K)."""
         return self.images[(self.starts[classes, None] + drawings).to(self.images.device)]
 
     def to(self, device: str) -> LabelledImages:
+        """Move the images to a device."""
         return replace(self, images=self.images.to(device))
 
     def select(self, chosen: Sequence[int]) -> LabelledImages:
+        """Return the images of the classes with these indices, in this order."""
         starts, counts = self.starts[list(chosen)], self.counts[list(chosen)]
         index = torch.cat([torch.arange(a, a + n) for a, n in zip(starts.tolist(), counts.tolist(), strict=True)])
-        names = (tuple(of_all[c] for c in chosen) for of_all in (self.classes, self.alphabets, self.characters))
-        return LabelledImages(self.images[index], counts, *names)
+        every = (self.classes, self.alphabets, self.characters)
+        classes, alphabets, characters = (tuple(names[c] for c in chosen) for names in every)
+        return LabelledImages(self.images[index], counts, classes, alphabets, characters)
 
     def with_rotations(self) -> LabelledImages:
-        """Add each class turned by 90, 180 and 270 degrees as a new class: four times as many classes."""
+        """Add each class rotated by 90, 180 and 270 degrees as new classes, which gives four times as many."""
         H, W = self.images.shape[-2:]
         if H != W:
             raise InputError(f"rotations need square images (found {H} x {W} pixels): resize them")
@@ -117,10 +173,11 @@ class LabelledImages:
         )
 
     def unturned(self) -> list[int]:
+        """Return the indices of the classes that are not rotations."""
         return [c for c, name in enumerate(self.classes) if name == self.characters[c]]
 
     def sample_of_classes(self, most: int) -> LabelledImages:
-        """At most `most` of the unturned classes, evenly spaced."""
+        """Return at most `most` of the classes that are not rotations, evenly spaced."""
         classes = self.unturned()
         step = max(1.0, len(classes) / most)
         return self.select([classes[int(i * step)] for i in range(min(most, len(classes)))])

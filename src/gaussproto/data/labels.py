@@ -1,4 +1,4 @@
-"""Labels of any hashable type: read them, find the classes among them, write them as JSON."""
+"""Labels of any hashable type: read them, find the classes, and write them as JSON."""
 
 import json
 import math
@@ -16,7 +16,7 @@ PLAIN = (str, int, float, bool)  # a NumPy array holds these types exactly
 
 
 def read_labels(y: Any) -> list[Hashable]:
-    """The labels of a list, an array or a table's column as Python values. Raise InputError for an invalid label.
+    """Return the labels of a list, an array or a table column as Python values. Raise InputError for invalid ones.
 
     >>> read_labels(np.array([3, 1])), read_labels([("left", 2), "b"])
     ([3, 1], [('left', 2), 'b'])
@@ -32,21 +32,21 @@ def read_labels(y: Any) -> list[Hashable]:
 
 def _checked(label: Any) -> Any:
     if label is None:
-        raise InputError("a label is None, which stands for no class: give that image a label or leave it out")
+        raise InputError("found the label None, which means no class: replace it, or leave that image out")
     try:
         hash(label)
     except TypeError:
         kind = type(label).__name__
         raise InputError(f"labels must be hashable, for example text, numbers or tuples (found a {kind})") from None
     if isinstance(label, float) and not math.isfinite(label):
-        raise InputError(f"a label is not a finite number ({label}): give that image a label or leave it out")
+        raise InputError(f"numeric labels must be finite (found {label}): replace it, or leave that image out")
     return label
 
 
 def classes_of(labels: Iterable[Hashable]) -> list[Hashable]:
-    """The distinct labels, sorted if they share a type that sorts, otherwise in order of appearance.
+    """Return the distinct labels, sorted if they share a sortable type, otherwise in order of appearance.
 
-    Raise InputError if a label appears in two types, which is a slip: 1 and "1", 1 and 1.0.
+    Raise InputError if a label appears in two types, for example 1 and "1", because that is probably a mistake.
     """
     by_value: dict[Hashable, Hashable] = {}
     by_text: dict[str, Hashable] = {}
@@ -54,12 +54,12 @@ def classes_of(labels: Iterable[Hashable]) -> list[Hashable]:
         for other in (by_value.setdefault(label, label), by_text.setdefault(str(label), label)):
             if _types(other) != _types(label):
                 raise InputError(
-                    f"the label {label!r} ({type(label).__name__}) is also there as {other!r} "
+                    f"the label {label!r} ({type(label).__name__}) also appears as {other!r} "
                     f"({type(other).__name__}): use one type"
                 )
     classes = list(by_value)
     if len({type(label) for label in classes}) == 1 and isinstance(classes[0], (*PLAIN, bytes, tuple)):
-        with suppress(TypeError):  # of tuples whose parts do not sort
+        with suppress(TypeError):  # tuples whose parts cannot be sorted
             return sorted(classes)  # type: ignore[type-var]
     return classes
 
@@ -75,13 +75,13 @@ def _types(label: Any) -> Any:
 
 
 def as_array(labels: Sequence[Hashable]) -> np.ndarray:
-    """(N,) an array of text or numbers if it holds exactly these labels, otherwise of Python objects."""
+    """Return an array (N,) of text or numbers if that preserves the labels, otherwise of Python objects."""
     kinds = {type(label) for label in labels}
     if len(kinds) == 1 and kinds <= set(PLAIN):
         array = np.array(labels)
-        if array.tolist() == list(labels):  # NumPy drops null characters at the end of text
+        if array.tolist() == list(labels):  # NumPy strips null characters from the end of text
             return array
-    return np.fromiter(labels, dtype=object, count=len(labels))  # a tuple is one label, not a row
+    return np.fromiter(labels, dtype=object, count=len(labels))  # np.array would turn tuples into rows
 
 
 def to_json(labels: Sequence[Hashable]) -> str:
@@ -97,7 +97,7 @@ def _check_json(part: Any, label: Hashable) -> None:
             _check_json(inner, label)
     elif type(part) not in (*PLAIN, type(None)) or part in (math.inf, -math.inf):
         raise InputError(
-            f"a file cannot carry the label {label!r} ({type(part).__name__}): use text, numbers, or tuples of them"
+            f"cannot save the label {label!r} ({type(part).__name__}): use text, numbers, or tuples of them"
         )
 
 

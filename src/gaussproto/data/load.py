@@ -1,22 +1,24 @@
-"""Load the images that a data configuration names: classes to train on and other classes to test on."""
+"""Load the images that a data configuration names, split into training and test classes."""
 
 import hashlib
 import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from gaussproto.config import DRAWN, DataConfig
+from gaussproto.config import DRAWN, GIVEN, DataConfig
 from gaussproto.data.cache import cached_images
 from gaussproto.data.images import LabelledImages
 from gaussproto.data.omniglot import omniglot
-from gaussproto.data.picture import class_files, class_folders, open_image, resize, with_bright_ink
+from gaussproto.data.picture import class_files, open_image, resize, with_bright_ink
 from gaussproto.data.strokes import strokes
 from gaussproto.errors import InputError
+from gaussproto.formulas.named import find_callable
 from gaussproto.progress import Progress, silent
 from gaussproto.setting_types import Ink
 from gaussproto.split import ClassSplit, choose_split
@@ -25,52 +27,107 @@ STROKES_TEST = 15  # of the 50 invented alphabets
 
 
 class Split(NamedTuple):
-    """Classes to train on and other classes to test on."""
+    """Images of the training classes and of the test classes."""
 
     train: LabelledImages
     test: LabelledImages
 
 
-def load_data(config: DataConfig, data_root: Path | None = None, progress: Progress = silent) -> Split:
-    """Load images, split by class.
+def load_data(config: DataConfig, data_root: Path | str | None = None, progress: Progress = silent) -> Split:
+    """Load images, split into training and test classes.
 
     Args:
-        config: which images, their size, and whether rotations become classes.
-        data_root: the folder that holds Omniglot; see `gaussproto.data.omniglot`.
-        progress: called with what is being done, how much of it is done and how much there is.
+        config: the data to load, for example the `data` of a `RunConfig`.
+        data_root: the folder with Omniglot's files. By default they are looked for in the folder that the environment
+            variable GAUSSPROTO_DATA names, then in the user's cache, and downloaded if needed.
+        progress: a function that is called with the task, the amount done and the total.
+
+    Returns:
+        A named tuple `(train, test)` of `LabelledImages`. No class is in both.
+
+    Examples:
+        >>> import gaussproto as gp
+        >>> train, test = gp.load_data(gp.DataConfig(data="strokes", rotations=False))
+        >>> train
+        LabelledImages(19,620 images of 981 classes in 35 alphabets, 1 x 28 x 28)
+        >>> set(train.classes) & set(test.classes)
+        set()
     """
-    has_split = _has_split(config)
+    classes: ClassSplit | None = None
+    if config.data == GIVEN:
+        raise InputError(
+            "the run was trained on images given in Python, which cannot be loaded again: evaluate it with --data, or "
+            "pass the images to gaussproto.evaluate"
+        )
     if config.data in DRAWN:
-        train, test = _drawn(config, data_root, progress)
+        _check_no_split(config)
+        train, test = _drawn(config, Path(data_root) if data_root else None, progress)
+    elif ":" in config.data and not Path(config.data).exists():
+        train, test, classes = _from_function(config)
     else:
-        train, test = _from_folder(config, has_split, progress)
+        train, test, classes = _from_folder(config, progress)
     if config.holdout:
         names = list(dict.fromkeys(train.alphabets))
         if config.holdout >= len(names):
             raise InputError(f"holdout must be less than the {len(names)} training alphabets (found {config.holdout})")
         train, test = _by_alphabet(train, set(names[:: len(names) // config.holdout][: config.holdout]))
-    rotations = config.rotations if config.rotations is not None else config.data in DRAWN
-    return Split(train.with_rotations(), test.with_rotations()) if rotations else Split(train, test)
+    if config.rotations if config.rotations is not None else config.data in DRAWN:
+        train, test = train.with_rotations(), test.with_rotations()
+    source = config.model_copy(update={"split": classes})
+    return Split(replace(train, source=source), replace(test, source=source))
 
 
-def with_split(config: DataConfig) -> DataConfig:
-    """Write the split of a folder's classes into the configuration; all other data comes with a split."""
-    if _has_split(config):
-        return config
-    names = tuple(path.name for path in class_folders(Path(config.data)))
-    return config.model_copy(update={"split": _split(config, names)})
-
-
-def _has_split(config: DataConfig) -> bool:
-    has = config.data in DRAWN or all((Path(config.data) / part).is_dir() for part in ("train", "test"))
-    if has and config.split:
-        raise InputError(f"{config.data} comes with its own split: leave --split out")
-    return has
+def _check_no_split(config: DataConfig) -> None:
+    if config.split:
+        raise InputError(f"{config.data} has a fixed split: leave --split out")
 
 
 def _split(config: DataConfig, classes: Sequence[str]) -> ClassSplit:
-    root = Path(config.data)
-    return config.split.among(classes) if config.split else choose_split(classes, config.test_fraction, root.name)
+    """Return the split in the configuration, or choose one. Warn about classes that the split skips."""
+    if config.split is None:
+        return choose_split(classes, config.test_fraction, config.data)
+    split = config.split.among(classes)
+    left_out = sorted(set(classes) - {*(split.train or ()), *split.test})
+    if left_out:
+        reason = f"they are in neither part of the split, for example {left_out[0]!r}"
+        warnings.warn(f"skipped {len(left_out)} of the {len(classes)} classes of {config.data}: {reason}", stacklevel=4)
+    return split
+
+
+def _from_function(config: DataConfig) -> tuple[LabelledImages, LabelledImages, ClassSplit | None]:
+    """Load images with a user's function, which returns all classes, or a pair of training and test classes."""
+    made = find_callable(config.data, "data source")(config)
+    parts = made if isinstance(made, tuple) and len(made) == 2 else (made,)
+    if not all(isinstance(part, LabelledImages) for part in parts):
+        raise InputError(
+            f"{config.data} must return LabelledImages, or a pair of them for training and testing "
+            f"(found {type(made).__name__}): make them with LabelledImages.from_labels"
+        )
+    wanted = (config.channels, config.image_size, config.image_size)
+    for part in parts:
+        if part.images.shape[1:] != wanted:
+            found, expected = (" x ".join(map(str, shape)) for shape in (part.images.shape[1:], wanted))
+            raise InputError(
+                f"{config.data} must return images of {expected} (channels x image_size x image_size; found {found}): "
+                "resize them, or change --channels and --image-size"
+            )
+    if len(parts) == 2:
+        _check_no_split(config)
+        check_disjoint(*parts, where=config.data)
+        return *parts, None
+    split = _split(config, parts[0].classes)
+    index = {name: c for c, name in enumerate(parts[0].classes)}
+    train, test = (parts[0].select([index[name] for name in names]) for names in (split.train or (), split.test))
+    return train, test, split
+
+
+def check_disjoint(train: LabelledImages, test: LabelledImages, where: str) -> None:
+    both = sorted(set(train.classes) & set(test.classes))
+    if both:
+        raise InputError(
+            f"the training and the test part of {where} must not share classes (found {len(both)}, for example "
+            f"{both[0]!r}): remove them from one part, because a few-shot network is tested on unseen classes"
+        )
 
 
 def _drawn(config: DataConfig, data_root: Path | None, progress: Progress) -> tuple[LabelledImages, LabelledImages]:
@@ -86,7 +143,7 @@ def _drawn(config: DataConfig, data_root: Path | None, progress: Progress) -> tu
         progress("drawing strokes", 1, 1)
         return images
 
-    # A hash of the source file is part of the name, so that a change of the drawing makes another file.
+    # The name contains a hash of the source file, so that a change to the drawing code invalidates the cache.
     version = hashlib.sha256(Path(strokes.__code__.co_filename).read_bytes()).hexdigest()[:8]
     images = cached_images(f"strokes-{size}-{version}", draw)
     return _by_alphabet(images, set(list(dict.fromkeys(images.alphabets))[-STROKES_TEST:]))
@@ -102,7 +159,7 @@ def folder(
     root: Path, size: int = 28, channels: int = 1, ink: Ink = "bright", progress: Progress = silent,
     files: dict[str, list[Path]] | None = None,
 ) -> LabelledImages:  # fmt: skip
-    """The images of `root/CLASS/IMAGE`, resized, with bright ink: all of them, sorted by name, or `files` by class."""
+    """Load the images `root/CLASS/IMAGE`, or those in `files` by class, resized and with bright ink."""
     files = files or class_files(root)
     paths = [path for images in files.values() for path in images]
 
@@ -119,25 +176,17 @@ def folder(
     return LabelledImages(images, counts, tuple(files), (root.name,) * len(files))
 
 
-def _from_folder(config: DataConfig, has_split: bool, progress: Progress) -> tuple[LabelledImages, LabelledImages]:
+def _from_folder(config: DataConfig, progress: Progress) -> tuple[LabelledImages, LabelledImages, ClassSplit | None]:
     root = Path(config.data)
-    appearance = config.image_size, config.channels, config.ink_of_new_images  # not `ink`: not detected in colour
-    if has_split:
+    appearance = config.image_size, config.channels, config.ink_of_new_images  # unlike `ink`, never detect in colour
+    if all((root / part).is_dir() for part in ("train", "test")):
+        _check_no_split(config)
         train, test = (folder(root / part, *appearance, progress) for part in ("train", "test"))
-        both = sorted(set(train.classes) & set(test.classes))
-        if both:
-            raise InputError(
-                f"{len(both)} classes are in both {root / 'train'} and {root / 'test'}, for example {both[0]!r}: a "
-                "few-shot network is tested on classes that it was not trained on, so remove each from one of the two"
-            )
-        return train, test
+        check_disjoint(train, test, where=str(root))
+        return train, test, None
     files = class_files(root)
     split = _split(config, tuple(files))
     assert split.train
-    left_out = sorted(set(files) - {*split.train, *split.test})
-    if left_out:
-        reason = f"are in neither part of the split and are left out, for example {left_out[0]!r}"
-        warnings.warn(f"{len(left_out)} classes of {root} {reason}", stacklevel=3)
     images = folder(root, *appearance, progress, {name: files[name] for name in (*split.train, *split.test)})
     C = len(split.train)
-    return images.select(range(C)), images.select(range(C, images.way))
+    return images.select(range(C)), images.select(range(C, images.way)), split

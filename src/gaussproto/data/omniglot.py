@@ -1,4 +1,4 @@
-"""Omniglot (Lake, Salakhutdinov, Tenenbaum 2015): find or download it, verify its content and decode it once."""
+"""Find or download Omniglot (Lake, Salakhutdinov, Tenenbaum 2015), verify it, and decode it once."""
 
 import hashlib
 import os
@@ -20,18 +20,18 @@ from gaussproto.errors import InputError
 from gaussproto.progress import Progress, silent
 
 URL = "https://raw.githubusercontent.com/brendenlake/omniglot/master/python"
-DRAWINGS = 20  # of each character, each by another person
-SIDE = 105  # pixels of a published image
+DRAWINGS = 20  # of each character, each by a different person
+SIDE = 105  # of a published image, in pixels
 
 
 @dataclass(frozen=True)
 class Part:
-    """One of the two parts as the authors published them; no alphabet is in both."""
+    """One of the two parts that the authors published. No alphabet is in both."""
 
     name: str
-    alphabets: str  # NAME:CHARACTERS of each
+    alphabets: str  # NAME:NUMBER_OF_CHARACTERS of each alphabet
     md5: str  # of the published zip
-    digest: str  # SHA-256 of the names and pixels, independent of how they are packed
+    digest: str  # SHA-256 of the names and pixels, independent of the packing
 
     @property
     def characters(self) -> list[str]:
@@ -68,10 +68,10 @@ PARTS: dict[str, Part] = {"train": BACKGROUND, "test": EVALUATION}
 def omniglot(
     split: Literal["train", "test"], size: int = 28, data_root: Path | None = None, progress: Progress = silent
 ) -> LabelledImages:
-    """The characters of the 30 background alphabets (train) or of the 20 evaluation alphabets (test), ink bright.
+    """Load the 30 background alphabets (train) or the 20 evaluation alphabets (test), with bright ink.
 
-    `data_root` is a folder that holds the zips or the extracted folders. By default it is `GAUSSPROTO_DATA`, then the
-    user's cache; if neither has them, they are downloaded.
+    `data_root` is the folder with the zips or the extracted folders. By default, `GAUSSPROTO_DATA` and then the user's
+    cache are searched, and missing files are downloaded.
     """
     part = PARTS[split]
     name = f"omniglot-{part.name}-{size}-{part.digest[:8]}"
@@ -86,43 +86,43 @@ def named_root(data_root: Path | None = None) -> Path | None:
 def find(part: Part, data_root: Path | None = None) -> Path | None:
     root = named_root(data_root)
     if root and not root.is_dir():
-        raise InputError(f"the data root {root} is not a folder: name the folder that holds {part.name}.zip")
+        raise InputError(f"the data root {root} is not a folder: pass the folder that holds {part.name}.zip")
     folders = [*([root, root / "omniglot"] if root else []), cache_folder() / "omniglot"]
     candidates = (folder / name for folder in folders for name in (f"{part.name}.zip", part.name))
     return next((path for path in candidates if path.exists()), None)
 
 
 def find_or_fetch(part: Part, data_root: Path | None = None, progress: Progress = silent, url: str = URL) -> Path:
-    """Find a part, or download it to the user's cache unless the user named another folder."""
+    """Find a part, or download it to the user's cache. Raise InputError if the user named a folder without it."""
     if path := find(part, data_root):
         return path
     if root := named_root(data_root):
         raise InputError(
-            f"{root} holds neither {part.name}.zip nor a folder {part.name}: name another folder with --data-root or "
-            "GAUSSPROTO_DATA, or leave both out to download Omniglot"
+            f"{root} holds neither {part.name}.zip nor a folder {part.name}: set --data-root or GAUSSPROTO_DATA to "
+            "another folder, or leave both out to download Omniglot"
         )
     file = f"{part.name}.zip"
     return download(f"{url}/{file}", cache_folder() / "omniglot" / file, part.md5, progress)
 
 
 def decode_verified(part: Part, source: Path, size: int, progress: Progress = silent) -> LabelledImages:
-    """Decode a zip or folder, with bright ink. Raise InputError if its content is not Omniglot's."""
+    """Decode a zip or folder to images with bright ink. Raise InputError if its content is not Omniglot."""
     files = published_files(part, source)
     digest = hashlib.sha256()
     pixels = np.empty((len(files), size, size), dtype=np.uint8)
-    for i, (name, content) in enumerate(files.items()):  # for images this small, threads cost more than they save
+    for i, (name, content) in enumerate(files.items()):  # without threads, which slow down images this small
         image = open_image(content, f"{source}: {name}")
         if image.size != (SIDE, SIDE):
-            sides = f"{image.width} x {image.height} pixels, not {SIDE} x {SIDE}"
-            raise InputError(f"{source}: {name} is {sides}: extract or download it again")
+            sides = f"{SIDE} x {SIDE} pixels (found {image.width} x {image.height})"
+            raise InputError(f"{source}: {name} must have {sides}: extract or download it again")
         digest.update(name.encode() + image.convert("1", dither=Image.Dither.NONE).tobytes())
         pixels[i] = 255 - resize(image, size)
         if i % 500 == 499 or i + 1 == len(files):
             progress(f"decoding {part.name}", i + 1, len(files))
     if digest.hexdigest() != part.digest:
         raise InputError(
-            f"the images in {source} are not those of Omniglot (their digest is {digest.hexdigest()[:12]}, not "
-            f"{part.digest[:12]}): remove them and download them again"
+            f"the images in {source} are not those of Omniglot (expected the digest {part.digest[:12]}, found "
+            f"{digest.hexdigest()[:12]}): remove them and download them again"
         )
     characters = tuple(part.characters)
     counts, alphabets = torch.full((len(characters),), DRAWINGS), tuple(name.split("/")[0] for name in characters)
@@ -130,7 +130,7 @@ def decode_verified(part: Part, source: Path, size: int, progress: Progress = si
 
 
 def published_files(part: Part, source: Path) -> dict[str, bytes]:
-    """The PNG files of a part by name, character by character. Raise InputError if some are missing or others there."""
+    """Return the PNG files of a part by name, in order. Raise InputError if some are missing or do not belong to it."""
     files = _read_all(part, source)
     drawings: dict[str, list[str]] = {f"{part.name}/{character}": [] for character in part.characters}
     for name in sorted(files):
@@ -141,14 +141,14 @@ def published_files(part: Part, source: Path) -> dict[str, bytes]:
     for character, names in drawings.items():
         if [name[-7:] for name in names] != [f"_{i:02d}.png" for i in range(1, DRAWINGS + 1)]:
             raise InputError(
-                f"{source}: {character} has {len(names)} drawings, not the {DRAWINGS} files *_01.png to *_20.png: "
-                "extract or download it again"
+                f"{source}: {character} must have the {DRAWINGS} drawings *_01.png to *_20.png (found {len(names)} "
+                "files): extract or download it again"
             )
     return {name: files[name] for names in drawings.values() for name in names}
 
 
 def _read_all(part: Part, source: Path) -> dict[str, bytes]:
-    """Every PNG file, at most 10 MB in all, by its path from the part's folder on."""
+    """Return every PNG file (at most 10 MB in total) by its path, which begins with the name of the part."""
     if source.is_dir():
         paths = source.rglob("*.png")
         return {f"{part.name}/{path.relative_to(source).as_posix()}": path.read_bytes() for path in paths}

@@ -1,4 +1,4 @@
-"""Find, decode and resize image files and make their ink bright. Imports no torch."""
+"""Find, decode and resize image files, and make their ink bright. Imports no torch."""
 
 from io import BytesIO
 from pathlib import Path
@@ -11,13 +11,13 @@ from gaussproto.setting_types import Ink
 
 ENDINGS = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".pgm", ".ppm", ".pbm"}
 LARGEST_SIDE = 20_000  # pixels
-TURNS = (  # what undoes the EXIF orientations from 2 on
+TURNS = (  # the transpositions that undo the EXIF orientations 2 to 8
     "FLIP_LEFT_RIGHT", "ROTATE_180", "FLIP_TOP_BOTTOM", "TRANSPOSE", "ROTATE_270", "TRANSVERSE", "ROTATE_90",
 )  # fmt: skip
 
 
 def class_files(root: Path) -> dict[str, list[Path]]:
-    """The image files of each class of `root/CLASS/IMAGE`, sorted by name."""
+    """Return the image files `root/CLASS/IMAGE` by class, sorted by name."""
     files = {path.name: image_files(path) for path in class_folders(root)}
     for name, images in files.items():
         if not images:
@@ -28,7 +28,7 @@ def class_files(root: Path) -> dict[str, list[Path]]:
 
 def class_folders(root: Path) -> list[Path]:
     if not root.is_dir():
-        raise InputError(f"there is no folder {root}: name a folder that holds CLASS/IMAGE files")
+        raise InputError(f"the folder {root} does not exist: pass a folder of CLASS/IMAGE files")
     folders = sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
     if not folders:
         raise InputError(f"{root} has no class folders: put the images of each class into {root}/CLASS")
@@ -40,10 +40,10 @@ def image_files(folder: Path) -> list[Path]:
 
 
 def open_image(source: bytes | Path, name: str) -> Image.Image:
-    """Decode an image file: upright, 8 bits to a pixel, transparency on white. Errors call it `name`."""
+    """Decode an image file and convert it with `upright_8_bit`. Errors call the image `name`."""
     try:
         with Image.open(BytesIO(source) if isinstance(source, bytes) else source) as file:
-            check_sides(file.size, name)  # before its pixels take memory
+            check_sides(file.size, name)  # before decoding allocates memory
             file.load()
             return upright_8_bit(file, name)
     except InputError:
@@ -54,12 +54,12 @@ def open_image(source: bytes | Path, name: str) -> Image.Image:
 
 def check_sides(size: tuple[int, int], name: str) -> None:
     if min(size) < 1 or max(size) > LARGEST_SIDE:
-        raise InputError(f"{name} is {size[0]} x {size[1]} pixels: give an image with sides of 1 to {LARGEST_SIDE:,}")
+        raise InputError(f"{name} must have sides of 1 to {LARGEST_SIDE:,} pixels (found {size[0]} x {size[1]})")
 
 
 def upright_8_bit(image: Image.Image, name: str) -> Image.Image:
-    """Turn an image upright, reduce it to 8 bits to a pixel and put it on white. Errors call it `name`."""
-    orientation = image.getexif().get(ExifTags.Base.Orientation, 1)  # the one tag that cameras get right
+    """Rotate an image as its EXIF tag says, reduce it to 8 bits per channel, and replace transparency by white."""
+    orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
     if orientation in range(2, 9):
         image = image.transpose(Image.Transpose[TURNS[int(orientation) - 2]])
     if image.mode[0] in "IF":
@@ -71,7 +71,7 @@ def upright_8_bit(image: Image.Image, name: str) -> Image.Image:
 
 
 def _eight_bits(pixels: np.ndarray, name: str) -> np.ndarray:
-    """Reduce 16 bits to 8. Pixels with more bits seldom have a known black and white, so they are refused."""
+    """Reduce 16 bits to 8. Raise InputError for other pixels, because their black and white levels are unknown."""
     low, high = pixels.min(), pixels.max()
     if pixels.dtype.kind == "f" or low < 0 or high > 65535:
         raise InputError(
@@ -82,9 +82,9 @@ def _eight_bits(pixels: np.ndarray, name: str) -> np.ndarray:
 
 
 def resize(image: Image.Image, size: int, channels: int = 1) -> np.ndarray:
-    """Resize an image to uint8 pixels, anti-aliased: (size, size) if grey, (3, size, size) in colour.
+    """Resize an image, with anti-aliasing, to uint8 pixels: (size, size) if grey, (3, size, size) if colour.
 
-    Every pixel of the image contributes, so thin strokes survive; plain bilinear sampling would skip some of them.
+    Every pixel of the image contributes, so thin strokes survive. Bilinear sampling alone would skip some pixels.
     """
     image = image.convert("L" if channels == 1 else "RGB")
     if image.size != (size, size):
@@ -94,7 +94,7 @@ def resize(image: Image.Image, size: int, channels: int = 1) -> np.ndarray:
 
 
 def with_bright_ink(images: np.ndarray, ink: Ink) -> np.ndarray:
-    """Images (N, channels, H, W) with bright ink on a dark ground, inverted where `ink` requires it."""
+    """Return images (N, channels, H, W) with bright ink on a dark background, inverted where needed."""
     if ink == "bright":
         return images
     if ink == "dark":
@@ -103,7 +103,7 @@ def with_bright_ink(images: np.ndarray, ink: Ink) -> np.ndarray:
 
 
 def has_dark_ink(images: np.ndarray) -> np.ndarray:
-    """(N,) whether the ground, the median of an image's border, is brighter than the mean of the image."""
+    """Return (N,) whether the background, the median of the border, is brighter than the mean of the image."""
     grey = images.mean(axis=1)  # (N, H, W), float64
     border = np.concatenate([grey[:, 0], grey[:, -1], grey[:, 1:-1, 0], grey[:, 1:-1, -1]], axis=1)
     return np.asarray(np.median(border, axis=1) > grey.mean(axis=(1, 2)) + 1e-9)  # a blank image has no dark ink

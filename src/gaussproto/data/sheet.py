@@ -1,4 +1,4 @@
-"""A contact sheet that shows what a data set looks like."""
+"""Draw a contact sheet of a data set."""
 
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
@@ -10,7 +10,7 @@ PAPER, INK, LABEL = (250, 249, 246), (28, 30, 38), (90, 95, 110)  # RGB
 def contact_sheet(
     images: LabelledImages, alphabets: int = 4, classes: int = 6, drawings: int = 8, scale: int = 2
 ) -> Image.Image:
-    """A few classes of a few alphabets, one class to a row: grey images as dark ink on paper, colour as they are."""
+    """Draw a few classes of a few alphabets, one class per row. Grey images appear as dark ink on paper."""
     names = list(dict.fromkeys(images.alphabets))
     names = names[:: max(1, len(names) // alphabets)][:alphabets]
     blocks = [_block(images, name, classes, drawings, scale) for name in names]

@@ -1,1 +1,1 @@
-"""The paper's protocol."""
+"""Evaluation: the paper's protocol, damaged supports, confidence and confusions."""

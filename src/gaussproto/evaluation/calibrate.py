@@ -1,4 +1,4 @@
-"""Fit a network's calibration on episodes, and measure how well it then knows what it knows, on unseen classes."""
+"""Calibrate the confidence of a network on episodes, and measure it on classes never seen in training."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -22,17 +22,17 @@ from gaussproto.runs.checkpoint import load_checkpoint
 from gaussproto.runs.metrics import ConfidenceScore
 
 WAYS, FITTED_SHOTS, SHOTS = (5, 20), (1, 2, 3, 5), (1, 5)
-FITTED_CLASSES = 1000  # at most: more would change the third digit, and each is embedded
-QUERIES = 40_000  # of each way and shot, about
+FITTED_CLASSES = 1000  # at most; more would only change the third digit
+QUERIES = 40_000  # for each way and shot, approximately
 
 
 class Answers(NamedTuple):
-    """Distances of queries to the prototypes of an episode, or of several."""
+    """Distances between queries and the prototypes of one or several episodes."""
 
-    known: np.ndarray  # (N, way) queries of the episode's classes
-    truth: np.ndarray  # (N,)
-    unknown: np.ndarray  # (M, way) queries of other classes
-    own: np.ndarray  # of the supports, as `left_out_distances` returns them
+    known: np.ndarray  # (N, way) of queries of the episode's classes
+    truth: np.ndarray  # (N,) the class of each
+    unknown: np.ndarray  # (M, way) of queries of other classes
+    own: np.ndarray  # the `left_out_distances` of the supports
 
 
 def calibrate(
@@ -43,14 +43,30 @@ def calibrate(
     seed: int = 0,
     progress: Progress = silent,
 ) -> confidence.Calibration:
-    """Fit a temperature, and thresholds on the distance of an image from its own class, on episodes of these classes.
+    """Fit the temperature of the probabilities and the thresholds for unknown images to episodes of these classes.
+
+    Pass classes that the network was not trained on, but not the test classes. On training classes the thresholds
+    become too small, because their images are closer together than those of new classes.
 
     Args:
-        network: as it will be used.
-        images: classes that the network has preferably not seen, but not those that it is tested on.
-        held_out: whether it has not seen them.
+        network: the network to calibrate.
+        images: at least three classes of at least two images each.
+        held_out: whether the network was trained without these classes. The result records it.
         seed: of the episodes.
         progress: called as the images are embedded.
+
+    Returns:
+        The temperature and the thresholds, divided by the scale that depends on the number of examples.
+
+    Examples:
+        >>> import gaussproto as gp
+        >>> network = gp.load_network("omniglot-small")
+        >>> images = gp.load_data(gp.DataConfig(data="strokes", rotations=False)).test.select(range(6))
+        >>> calibration = gp.calibrate(network, images, held_out=True)
+        >>> calibration.classes, 0 < calibration.temperature < 10
+        (6, True)
+        >>> calibration.threshold(0.05) < calibration.threshold(0.01)
+        True
     """
     generator = torch.Generator().manual_seed(seed)
     images = images.select(sorted(torch.randperm(images.way, generator=generator)[:FITTED_CLASSES].tolist()))
@@ -75,10 +91,21 @@ def measure_confidence(
     seed: int = 0,
     progress: Progress = silent,
 ) -> list[ConfidenceScore]:
-    """How confident a network is and should be, on classes that it has not seen.
+    """Compare the confidence of a network with its accuracy, on classes that it was not trained on.
 
-    Without a calibration the temperature stays 1. A share `rate` of known images may be rejected; the thresholds come
-    from the examples, as in the classifier.
+    Args:
+        network: the network to measure.
+        images: the test classes.
+        calibration: from `calibrate`. If None, the temperature is 1.
+        ways: classes of an episode.
+        shots: supports of each class.
+        rate: the share of known images that may be rejected. Thresholds come from the supports where they are enough,
+            otherwise from the calibration, as in the classifier.
+        seed: of the episodes.
+        progress: called as the images are embedded.
+
+    Returns:
+        One result for each way and shot.
     """
     scores = []
     for way, shot, scale, episodes in _tasks(network, images, ways, shots, seed, progress):
@@ -104,20 +131,21 @@ def measure_confidence(
 
 
 def calibrate_weights(
-    path: Path, data_root: Path | None = None, rate: float = 0.05, seed: int = 0, progress: Progress = silent
-) -> tuple[confidence.Calibration, list[ConfidenceScore]]:
-    """Calibrate the weights in a file on their own data, and measure on its test classes; the file stays as it is.
+    path: Path, data_root: Path | None = None, rate: float = 0.05, seed: int = 0, progress: Progress = silent,
+    device: str = "cpu",
+) -> tuple[confidence.Calibration, list[ConfidenceScore]]:  # fmt: skip
+    """Calibrate the weights in a file on the data of their run, and measure them on its test classes.
 
-    Fits on held-out alphabets if the run has any, otherwise on the training classes.
+    Fits on held-out alphabets if the run has any, otherwise on the training classes. Does not change the file.
     """
     checkpoint = load_checkpoint(path)
-    network, data = checkpoint.network().eval(), checkpoint.config.data
+    network, data = checkpoint.network(device).eval(), checkpoint.config.data
     split = load_data(data, data_root, progress)
     held_out = data.holdout > 0
     fitted_on = split.test if held_out else split.train
     calibration = calibrate(network, fitted_on, held_out=held_out, seed=seed, progress=progress)
     test = load_data(data.model_copy(update={"holdout": 0}), data_root, progress).test if held_out else split.test
-    if test.way < 3 or int(test.counts.min()) < 2:  # a class must be unknown, and an image of each be asked about
+    if test.way < 3 or int(test.counts.min()) < 2:  # too few for an unknown class and a query of each class
         return calibration, []
     return calibration, measure_confidence(network, test, calibration, rate=rate, seed=seed, progress=progress)
 
@@ -130,11 +158,11 @@ def _tasks(
     seed: int,
     progress: Progress,
 ) -> Iterator[tuple[int, int, float, list[Answers]]]:
-    """Each way and shot that leaves a class unknown and queries of each class, its scale of distances, its episodes."""
+    """Yield way, shot, scale of the distances, and episodes, reduced so that unknown classes and queries remain."""
     drawings = int(images.counts.min())
     if images.way < 3 or drawings < 2:
-        found = f"found {images.way} classes, the smallest of {drawings}"
-        raise InputError(f"to measure how sure a network is takes three classes of two images or more ({found})")
+        found = f"found {images.way} classes, the smallest with {drawings}"
+        raise InputError(f"measuring confidence needs at least three classes with two images each ({found})")
     embedded = embed_all(network, images.images, progress).map(lambda t: t.cpu().double())
     possible = {min(way, images.way - 1) for way in ways}, {min(shot, drawings - 1) for shot in shots}
     for way, shot in product(*map(sorted, possible)):
@@ -142,7 +170,7 @@ def _tasks(
         generator = torch.Generator().manual_seed(seed)
         episodes = []
         for _ in range(math.ceil(QUERIES / (way * (drawings - shot)))):
-            classes = torch.randperm(images.way, generator=generator)[: 2 * way]  # after the first `way`, unknown
+            classes = torch.randperm(images.way, generator=generator)[: 2 * way]  # the second half is unknown
             index = images.starts[classes, None] + sample_drawings(images.counts[classes], drawings, generator)
             support, known, unknown = index[:way, :shot], index[:way, shot:].flatten(), index[way:, shot:].flatten()
             p, metric = network.prototypes(embedded[support])

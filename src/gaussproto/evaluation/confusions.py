@@ -1,4 +1,4 @@
-"""Which classes are taken for each other."""
+"""Find the classes that a network confuses most."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -12,22 +12,22 @@ from gaussproto.errors import InputError
 from gaussproto.formulas.embedded import Embedded
 from gaussproto.model.network import GaussianPrototypicalNetwork
 
-CHUNK = 2048  # queries compared at once with every class
+CHUNK = 2048  # queries that are compared with all classes at once
 
 
 @dataclass(frozen=True)
 class ConfusedPair:
-    """Two classes that are taken for each other; all counts are of queries."""
+    """Two classes that a network confuses. Counts are numbers of queries."""
 
     classes: tuple[int, int]
-    mistaken: tuple[int, int]  # of the first taken for the second, of the second for the first
-    asked: tuple[int, int]
-    examples: tuple[tuple[int, ...], tuple[int, ...]]  # images that were mistaken
+    mistaken: tuple[int, int]  # queries of the first classified as the second, and the reverse
+    asked: tuple[int, int]  # queries of each
+    examples: tuple[tuple[int, ...], tuple[int, ...]]  # indices of the misclassified images
 
 
 @dataclass(frozen=True)
 class Confusions:
-    """The classes most often taken for each other when every class is a candidate."""
+    """The pairs of classes that are confused most often, with every class as a candidate."""
 
     way: int
     shot: int
@@ -39,10 +39,10 @@ class Confusions:
 def confusions(
     network: GaussianPrototypicalNetwork, images: LabelledImages, embedded: Embedded[Tensor], pairs: int = 8
 ) -> Confusions:
-    """Classify embedded images among all their classes; each class gives up to five of them as support."""
+    """Classify embedded images among all their classes, with up to five supports of each class."""
     shot = min(5, int(images.counts.min()) - 1)
     if shot < 1:
-        raise InputError("a support and a query need two images: a test class has only one")
+        raise InputError("every test class needs two images, a support and a query (found a class with one)")
     drawn = sample_drawings(images.counts, shot, torch.Generator().manual_seed(0))
     support = images.starts[:, None] + drawn  # (C, K)
     p, s_class = network.prototypes(embedded[support])

@@ -1,8 +1,8 @@
-"""The paper's test: every class, every number of supports, 5-way and 20-way, the other drawings as queries.
+"""The paper's protocol: score all test classes, 5-way and 20-way, with 1 to 19 supports and the rest as queries.
 
-Under running statistics (inductive) an image's embedding depends on nothing else, so each is embedded once; every way,
-shot and grouping is then a gather and a few small products. Under batch statistics (transductive, the paper's) a group
-is encoded as one batch, so each grouping is encoded again; one encoding still serves every shot.
+With running statistics (inductive), an embedding depends on nothing but its image. Each image is embedded once, and
+every way, shot and grouping costs only an index and a few small products. With batch statistics (transductive, as in
+the paper), each group is one batch, so every grouping is encoded again. One encoding serves all shots.
 """
 
 import math
@@ -22,7 +22,8 @@ from gaussproto.runs.metrics import Evaluation, Score
 from gaussproto.setting_types import Norm
 
 ROUNDS: dict[Norm, int] = {"running": 10, "batch": 1}
-CLASSES = 80  # scored at once: what is compared stays within a processor's cache
+FEWEST_FOR_INTERVAL = 10  # characters; with fewer, the standard error is too uncertain
+CLASSES = 80  # scored at once, so that the data fit into the processor's cache
 
 
 def evaluate(
@@ -36,22 +37,34 @@ def evaluate(
     seed: int = 0,
     progress: Progress = silent,
 ) -> Evaluation:
-    """Score a network, or the mean of several checkpoints, on classes it has not seen.
+    """Score a network, or the mean of several checkpoints, on classes that it was not trained on.
 
-    In each round the classes are grouped at random, `way` to a group, and in every group each class gives `shot` random
-    drawings as support and all its others as queries. Every class is scored as often as every other.
+    In each round, the classes are divided at random into groups of size `way`. In every group, each class provides
+    `shot` random images as supports and all its other images as queries. Every class is scored equally often.
 
     Args:
-        networks: one, or the checkpoints of a run.
-        images: the test classes; their counts may differ.
-        ways: classes to a group.
+        networks: one network, or the checkpoints of a run.
+        images: the test classes. The number of images may differ between classes.
+        ways: classes of a group.
         shots: supports of each class.
-        rounds: how often the classes are grouped at random; if not given, 10, or 1 with batch statistics, where each
-            round encodes every image again.
-        norm: statistics of the batch norms: `running`, those of training (inductive), or `batch`, those of each
-            group's own images (transductive).
+        rounds: how often the classes are grouped. By default 10, or 1 with batch statistics, where each round encodes
+            every image again.
+        norm: the statistics of batch normalisation. `running` uses those of training, so each image is classified
+            independently (inductive). `batch` uses those of the images in a group (transductive), as the paper does.
         seed: of the groupings.
         progress: called as the images are embedded.
+
+    Returns:
+        The accuracy for each way and shot with its 95 % interval over characters, and how it was measured.
+
+    Examples:
+        >>> import gaussproto as gp
+        >>> test = gp.load_data(gp.DataConfig(data="strokes", rotations=False)).test
+        >>> result = gp.evaluate(gp.load_network("omniglot-small"), test.select(range(40)), ways=[5, 20], shots=[1, 5])
+        >>> [(score.way, score.shot) for score in result.scores]
+        [(5, 1), (5, 5), (20, 1), (20, 5)]
+        >>> result.score(20, 5).accuracy > 0.9
+        True
     """
     networks = [networks] if isinstance(networks, GaussianPrototypicalNetwork) else list(networks)
     rounds = ROUNDS[norm] if rounds is None else rounds
@@ -69,27 +82,26 @@ def evaluate(
 
 
 def usual_ways(images: LabelledImages) -> list[int]:
-    """The paper's 5 and 20 as far as there are so many classes, or all of them."""
+    """Return the paper's ways, 5 and 20, if there are enough classes, otherwise the number of classes."""
     return [way for way in (5, 20) if way <= images.way] or [images.way]
 
 
 def usual_shots(images: LabelledImages) -> range:
-    """From 1 to 19, the paper's, or to one less than the smallest class has."""
+    """Return the paper's shots, 1 to 19, but at most one less than the size of the smallest class."""
     return range(1, max(1, min(19, int(images.counts.min()) - 1)) + 1)
 
 
 def check_groups(images: LabelledImages, ways: Sequence[int], shots: Sequence[int], rounds: int) -> None:
     c, fewest = int(images.counts.argmin()), int(images.counts.min())
     if fewest < 2:
-        raise InputError(f"class {images.classes[c]!r} has only one image: a support and a query need two")
+        raise InputError(f"every class needs two images, a support and a query (found one in {images.classes[c]!r})")
     if not ways or not shots or rounds < 1:
-        raise InputError(f"give at least one way, shot and round (found {list(ways)}, {list(shots)} and {rounds})")
+        raise InputError(f"pass at least one way, shot and round (found {list(ways)}, {list(shots)} and {rounds})")
     if min(ways) < 2 or max(ways) > images.way:
         raise InputError(f"way must be from 2 to the {images.way} classes of the test set (found {list(ways)})")
     if min(shots) < 1 or max(shots) >= fewest:
-        problem = f"shots go from {min(shots)} to {max(shots)}, but must go from 1 to {fewest - 1}"
-        reason = f"class {images.classes[c]!r} has {fewest} images, and at least one must be left as a query"
-        raise InputError(f"{problem}: {reason}")
+        reason = f"class {images.classes[c]!r} has {fewest} images, and at least one must remain as a query"
+        raise InputError(f"shots must be from 1 to {fewest - 1} (found {min(shots)} to {max(shots)}): {reason}")
 
 
 @torch.inference_mode()
@@ -103,14 +115,14 @@ def _class_accuracies(
     seed: int,
     progress: Progress,
 ) -> dict[tuple[int, int], Tensor]:
-    """For each way and shot, (C,): the share of each class's queries that is right, over all rounds."""
+    """Return the accuracy (C,) of each class over all rounds, for each way and shot."""
     is_query = torch.arange(int(images.counts.max()))[:, None] >= torch.tensor(shots)  # (M, shots)
     embedded = embed_all(network, images.images, progress) if norm == "running" else None
     total, done = len(images) * rounds * len(ways), 0
     accuracies: dict[tuple[int, int], Tensor] = {}
     for way in ways:
         right, asked = torch.zeros(2, images.way, len(shots))
-        generator = torch.Generator().manual_seed(seed)  # the same groupings for every network, whatever else is asked
+        generator = torch.Generator().manual_seed(seed)  # the same groupings for every network
         for group, counted, index, there in groups_of_classes(images, way, rounds, generator):
             if embedded:
                 x = embedded[index]  # (G, way, M, D)
@@ -126,22 +138,32 @@ def _class_accuracies(
     return accuracies
 
 
-def _interval(by_class: Tensor, characters: Sequence[str]) -> float:
-    """Half the width of the 95 % interval; the rotations of a character, alike in difficulty, count as one."""
+def _interval(by_class: Tensor, characters: Sequence[str]) -> float | None:
+    """Return half the width of the 95 % interval, or None if there are too few characters or all score the same.
+
+    The rotations of a character are about equally difficult, so they count as one.
+    """
     position = {name: i for i, name in enumerate(dict.fromkeys(characters))}
     index = torch.tensor([position[name] for name in characters])
     by_character = torch.zeros(len(position)).index_add(0, index, by_class) / torch.bincount(index)
+    if len(position) < FEWEST_FOR_INTERVAL or bool((by_character == by_character[0]).all()):
+        return None
     return 1.96 * by_character.std().item() / math.sqrt(len(position))
 
 
 def groups_of_classes(
     images: LabelledImages, way: int, rounds: int, generator: torch.Generator, drawings: int | None = None
 ) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
-    """All classes in random groups, several at once, in each of several rounds.
+    """Divide all classes into random groups, once in each round, and yield G groups at a time.
 
-    Yields the classes of G groups (G, way); which of their images count as queries or supports here (G, way, M), as the
-    last group is filled up with classes that were there before; where their images are, in random order (G, way, M);
-    and which of these exist, where classes are of different sizes (G, way, M). M is `drawings` or the largest count.
+    M is `drawings`, or the size of the largest class. The last group is filled up with classes of earlier groups, whose
+    images do not count again.
+
+    Yields:
+        classes: (G, way) the classes of each group.
+        counted: (G, way, M) which images count.
+        index: (G, way, M) the indices of the images, in random order.
+        there: (G, way, M) which of these exist, if classes have different sizes.
     """
     counts = images.counts
     M = drawings or int(counts.max())
@@ -161,27 +183,27 @@ def groups_of_classes(
 def _embed_groups(
     network: GaussianPrototypicalNetwork, images: Tensor, index: Tensor, there: Tensor
 ) -> Embedded[Tensor]:
-    """Encode each group as one batch: (G, way, M) -> x (G, way, M, D), s."""
+    """Encode each group as one batch: (G, way, M) → x (G, way, M, D), s."""
     parts = []
     with evaluating(network), batch_statistics(network):
         for group, present in zip(index, there, strict=True):
-            slots = present.flatten().cumsum(0).sub(1).clamp_min(0).view_as(present)  # absent ones repeat another
+            slots = present.flatten().cumsum(0).sub(1).clamp_min(0).view_as(present)  # absent images repeat another
             parts.append(embed_batch(network, images[group[present]])[slots])
     return Embedded.join(parts, torch.stack)
 
 
 def nearest_is_own(network: GaussianPrototypicalNetwork, groups: Embedded[Tensor], shots: Sequence[int]) -> Tensor:
-    """(G, way, M, D) -> (G, way, M, shots): is a drawing nearest to its own class (the first of equals)?
+    """Return whether each image is nearest to its own class: (G, way, M, D) → (G, way, M, shots).
 
-    The first `shot` drawings of a class are its support; they are among the answers, and the caller leaves them out.
-    One matrix product serves all shots.
+    Of classes at the same distance, the first counts as nearest. The first `shot` images of a class are its supports.
+    The result includes them, and the caller must ignore them. One matrix product serves all shots.
     """
     G, way, M, D = groups.x.shape
     made = [Embedded(*network.prototypes(groups[:, :, :shot])) for shot in shots]
     p, s_class = Embedded.join(made, lambda parts: torch.stack(parts, dim=2).flatten(1, 2))  # (G, way shots, D)
     near = network.order(groups.x.reshape(G, -1, D), p, s_class).reshape(G, way, len(shots), way, M)
     own = near.diagonal(dim1=1, dim2=3).mT.clone()  # (G, shots, way, M)
-    near.diagonal(dim1=1, dim2=3).fill_(torch.inf)  # what is left are the other classes; in place, as a copy costs 10 %
+    near.diagonal(dim1=1, dim2=3).fill_(torch.inf)  # leaves the other classes; in place, because a copy costs 10 %
     nearest_other = near.amin(dim=1)
     right, tie = own < nearest_other, own == nearest_other
     if bool(tie.any()):  # rare, and slower to resolve

@@ -1,4 +1,4 @@
-"""Bad examples: does the precision notice a damaged image, and what does one in the support cost?"""
+"""Damaged images: how they change the precision, and what they cost in accuracy as supports."""
 
 from dataclasses import dataclass
 
@@ -32,7 +32,30 @@ def damage_study(
     seed: int = 0,
     progress: Progress = silent,
 ) -> DamageStudy:
-    """Score a network with some of its supports down-sampled to `size` pixels, under running statistics."""
+    """Score a network with 0, 1, ... `shot` supports of every class damaged, with running statistics.
+
+    A damaged image is down-sampled to `size` x `size` pixels and enlarged again. Queries are clean.
+
+    Args:
+        network: the network to score.
+        images: the test classes.
+        size: side in pixels of a down-sampled image.
+        way: classes of a group.
+        shot: supports of each class.
+        rounds: how often the classes are grouped at random.
+        seed: of the groupings.
+        progress: called as the images are embedded.
+
+    Returns:
+        The accuracy for each number of damaged supports, and the mean precision of clean and of damaged images.
+
+    Examples:
+        >>> import gaussproto as gp
+        >>> test = gp.load_data(gp.DataConfig(data="strokes", rotations=False)).test
+        >>> study = gp.damage_study(gp.load_network("omniglot-small"), test.select(range(20)), shot=3)
+        >>> len(study.accuracy), study.precision_clean > study.precision_damaged
+        (4, True)
+    """
     check_groups(images, [way], [shot], rounds)
     parts = [down_sample(as_float(part), size).mul(255).round().byte() for part in images.images.split(CHUNK)]
     clean = embed_all(network, images.images, progress)
@@ -57,26 +80,26 @@ def damage_study(
 
 
 def each_precision(s: Tensor | None) -> np.ndarray:
-    """(N,): one number an image, the mean over its dimensions."""
+    """Return one number for each image (N,): the mean over the dimensions of its precision."""
     assert s is not None, "a vanilla network has no precision"
     each = s.diagonal(dim1=-2, dim2=-1) if s.dim() == 3 else s
-    return np.asarray(each.double().mean(dim=-1).cpu().numpy())
+    return np.asarray(each.cpu().double().mean(dim=-1).numpy())
 
 
 def share_higher(some: np.ndarray, others: np.ndarray) -> float:
-    """How often one of `some` is above one of `others`, the AUROC; ties count half."""
+    """Return the share of pairs in which the value of `some` is higher (the AUROC). Ties count half."""
     truth = np.repeat([1, 0], [len(some), len(others)])
     return float(roc_auc_score(truth, np.concatenate([some, others])))
 
 
 @dataclass(frozen=True)
 class Precisions:
-    """The precision of images as they are, of the same with a part of them damaged, and of that part alone."""
+    """The precisions of clean and of damaged images."""
 
-    clean: np.ndarray  # (N,)
-    partly: np.ndarray  # (N,)
-    damaged: np.ndarray  # (M,)
-    sizes: tuple[int, ...]  # pixels to a side that damaged images were down-sampled to
+    clean: np.ndarray  # (N,) of the images as they are
+    partly: np.ndarray  # (N,) of the same images, some of them damaged
+    damaged: np.ndarray  # (M,) of the damaged ones alone
+    sizes: tuple[int, ...]  # sides in pixels that they were down-sampled to
 
     @property
     def dead(self) -> bool:
@@ -89,16 +112,16 @@ class Precisions:
     def sentence(self) -> str:
         clean, damaged = self.clean.mean(), self.damaged.mean()
         if self.dead:
-            return f"The precision is dead: every image has {clean:.3g}, and the network is a vanilla one."
+            return f"The precision is dead: it is {clean:.3g} for every image, as in a vanilla network."
         way = "lowers" if damaged < clean else "raises"
         return (
-            f"Damage {way} the precision: its mean is {clean:.3g} on clean and {damaged:.3g} on damaged images, and a "
-            f"clean image has the higher one in {100 * self.clean_is_higher:.1f} % of pairs."
+            f"Damage {way} the precision: the mean is {clean:.3g} for clean images and {damaged:.3g} for damaged ones. "
+            f"A clean image has the higher precision in {100 * self.clean_is_higher:.1f} % of pairs."
         )
 
 
 def damage_sizes(side: int) -> tuple[int, ...]:
-    """The sizes that a report damages to: 16, 12 and 8 pixels of 28, and in proportion."""
+    """Return the sizes to which a report down-samples images: 16, 12 and 8 pixels of 28, or in proportion."""
     return tuple(max(1, round(side * share / 7)) for share in (4, 3, 2))
 
 
@@ -109,16 +132,16 @@ def measure_precisions(
     progress: Progress = silent,
     clean: np.ndarray | None = None,
 ) -> Precisions | None:
-    """The precisions of uint8 images (N, channels, H, W) with 15 % of them damaged; None for a vanilla network.
+    """Measure the precisions of uint8 images (N, channels, H, W), then damage 15 % of them and measure again.
 
-    `clean` are the precisions of the images as they are, (N,), if they are known already.
+    Pass the precisions `clean` (N,) of the undamaged images if you have them. Returns None for a vanilla network.
     """
     if network.config.covariance == "none":
         return None
     sizes = damage_sizes(images.shape[-1])
     generator = torch.Generator().manual_seed(seed)
     mixed, hit = damage(as_float(images), [(size, 0.15 / len(sizes)) for size in sizes], generator)
-    if not bool((hit > 0).any()):  # a handful of images and bad luck
+    if not bool((hit > 0).any()):  # can happen with very few images
         mixed, hit = damage(as_float(images), [(sizes[-1], 1.0)])
     if clean is None:
         clean = each_precision(embed_all(network, images, progress).s)

@@ -1,4 +1,4 @@
-"""An episode as a network sees it, and the plane in which it is shown."""
+"""An episode with its embeddings and distances, and its projection to a plane, for figures."""
 
 from dataclasses import dataclass
 
@@ -23,24 +23,24 @@ class Plane:
 
     middle: np.ndarray  # (D,)
     axes: np.ndarray  # (D, 2), orthonormal
-    share: tuple[float, float]  # of the variance that lies along each
+    share: tuple[float, float]  # of the variance along each axis
 
     def project(self, x: np.ndarray) -> np.ndarray:
-        """(..., D) -> (..., 2)."""
+        """(..., D) → (..., 2)."""
         return np.asarray((x - self.middle) @ self.axes)
 
     def covariance(self, s: np.ndarray) -> np.ndarray:
-        """What a precision, one number, (D,) or (D, D), leaves in the plane as a covariance: (2, 2)."""
+        """Project a precision (one number, (D,) or (D, D)) to a covariance (2, 2) in the plane."""
         if s.ndim == 2:
             return np.asarray(self.axes.T @ np.linalg.solve(s, self.axes))
         return np.asarray(self.axes.T @ (self.axes / np.broadcast_to(s, len(self.axes))[:, None]))
 
 
 def principal_plane(x: np.ndarray) -> Plane:
-    """The plane in which embeddings (N, D) vary most; each axis points to where its largest weight is positive."""
-    with np.errstate(invalid="ignore", divide="ignore"):  # points that do not vary have no share of the variance
+    """Return the plane in which embeddings (N, D) vary most. The largest weight of each axis is positive."""
+    with np.errstate(invalid="ignore", divide="ignore"):  # identical points have no variance
         pca = PCA(min(2, *x.shape), svd_solver="full").fit(np.asarray(x, dtype=np.float64))
-    axes, share = np.zeros((x.shape[1], 2)), np.zeros(2)  # embeddings of one number have one axis
+    axes, share = np.zeros((x.shape[1], 2)), np.zeros(2)  # one-dimensional embeddings have one axis
     axes[:, : pca.n_components_] = pca.components_.T
     share[: pca.n_components_] = np.nan_to_num(pca.explained_variance_ratio_)
     axes = axes * np.where(axes[np.abs(axes).argmax(axis=0), [0, 1]] < 0, -1, 1)
@@ -49,7 +49,7 @@ def principal_plane(x: np.ndarray) -> Plane:
 
 @dataclass(frozen=True)
 class EpisodeView:
-    """An episode as a network sees it; arrays, float64."""
+    """An episode with its embeddings, prototypes and distances, as float64 arrays."""
 
     names: tuple[str, ...]
     support: np.ndarray  # images (C, K, channels, H, W), uint8
@@ -60,16 +60,16 @@ class EpisodeView:
     p: np.ndarray  # (C, D)
     s_class: np.ndarray | None  # (C, E) or (C, D, D)
     d: np.ndarray  # (C, Q, C)
-    in_distance: bool  # whether the class precision is the metric of the distances
+    in_distance: bool  # whether the class precision is part of the distance
 
     @property
     def probabilities(self) -> np.ndarray:
-        """(C, Q, C): the softmax of minus the distances."""
+        """(C, Q, C): the softmax of the negative distances."""
         return probabilities(self.d)
 
     @property
     def hardest(self) -> tuple[int, int]:
-        """The query (class, number) for which the two nearest classes are least apart."""
+        """The query (class, number) whose two nearest classes differ least in distance."""
         near = np.sort(self.d, axis=-1)
         row, column = np.unravel_index((near[..., 1] - near[..., 0]).argmin(), near.shape[:2])
         return int(row), int(column)
@@ -82,11 +82,11 @@ class EpisodeView:
 def view_episode(
     network: GaussianPrototypicalNetwork, images: LabelledImages, way: int, shot: int, query: int, seed: int = 0
 ) -> EpisodeView:
-    """An episode of unturned classes drawn by the seed; smaller where there are too few classes or images."""
+    """Sample an episode of classes that are not rotations. It is smaller if there are too few classes or images."""
     generator = torch.Generator().manual_seed(seed)
     able = [c for c in images.unturned() if int(images.counts[c]) >= 2]
     if len(able) < 2:
-        raise InputError("an episode needs two classes of two images or more: add images to the test classes")
+        raise InputError("an episode needs two classes of two images each: add images to the test classes")
     enough = [c for c in able if int(images.counts[c]) >= shot + query]
     able = enough if len(enough) >= min(way, len(able)) else able
     classes = torch.tensor(able)[torch.randperm(len(able), generator=generator)[:way]]

@@ -1,1 +1,1 @@
-"""Figures drawn from arrays, all in one style."""
+"""Draw figures from arrays, all in one style."""

@@ -1,4 +1,4 @@
-"""Lines: accuracy over the number of supports, loss and accuracy over episodes."""
+"""Line charts: accuracy by number of supports, and loss, accuracy and precision during training."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -13,12 +13,12 @@ from gaussproto.figures.style import INK, LINES, MARKERS, SERIES, SOFT, new_figu
 from gaussproto.figures.training_curve import TrainingCurve
 from gaussproto.runs.metrics import CurvePoint, Score
 
-SMOOTHED_PART = 30  # a smoothed line averages over one part in 30 of the log
-LONGEST_LABEL = 18  # characters of a label on an axis
+SMOOTHED_PART = 30  # a smoothed line averages over 1/30 of the log
+LONGEST_LABEL = 18  # characters in the label of an axis
 
 
 def smooth(values: np.ndarray, width: int) -> np.ndarray:
-    """The mean over `width` neighbours, fewer at the ends.
+    """Return the running mean over `width` neighbours, fewer at the ends.
 
     >>> smooth(np.array([0.0, 3.0, 6.0]), 3)
     array([1.5, 3. , 4.5])
@@ -31,14 +31,14 @@ def smooth(values: np.ndarray, width: int) -> np.ndarray:
 
 @styled
 def accuracy_over_shots(series: Mapping[str, Sequence[Score]], way: int) -> Figure:
-    """Accuracy over k with its 95 % band; below, for several, how far each is from the first."""
+    """Draw accuracy over k with its 95 % band and, for several series, their difference from the first."""
     several = len(series) > 1
     figure = new_figure(6.4, 4.6 if several else 3.2)
     heights = [3, 2] if several else [3]
     axes = figure.subplots(len(heights), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
     first: dict[int, float] = {}
     for i, (label, scores) in enumerate(series.items()):
-        points = sorted((s.shot, 100 * s.accuracy, 100 * s.interval) for s in scores if s.way == way)
+        points = sorted((s.shot, 100 * s.accuracy, 100 * (s.interval or 0)) for s in scores if s.way == way)
         shots, accuracy, interval = np.reshape(points, (-1, 3)).T
         style = _line_style(i)
         axes[0].fill_between(shots, accuracy - interval, accuracy + interval, color=style["color"], alpha=0.13, lw=0)
@@ -52,7 +52,7 @@ def accuracy_over_shots(series: Mapping[str, Sequence[Score]], way: int) -> Figu
         axes[0].legend(loc="lower right")
         label = next(iter(series))
         shortened = label if len(label) <= LONGEST_LABEL else label[: LONGEST_LABEL - 1] + "…"
-        axes[1].set_ylabel(f"points more than\n{shortened}")
+        axes[1].set_ylabel(f"difference from\n{shortened}, points")
     axes[-1].set_xlabel("supports of each class, k")
     axes[-1].xaxis.set_major_locator(MaxNLocator(10, integer=True))
     return figure
@@ -60,7 +60,7 @@ def accuracy_over_shots(series: Mapping[str, Sequence[Score]], way: int) -> Figu
 
 @styled
 def loss_over_episodes(curves: Mapping[str, TrainingCurve]) -> Figure:
-    """The loss of one or several trainings; damaged stages in another colour, a line where the learning rate halved."""
+    """Draw training losses. Damaged stages have another colour, and lines mark where the learning rate was halved."""
     figure = new_figure(6.4, 3.4)
     axes = figure.subplots()
     several = len(curves) > 1
@@ -79,7 +79,7 @@ def loss_over_episodes(curves: Mapping[str, TrainingCurve]) -> Figure:
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.yaxis.set_minor_formatter(NullFormatter())
-    _label(axes, "loss, nats to a query", "upper right")
+    _label(axes, "loss per query, nats", "upper right")
     return figure
 
 
@@ -88,7 +88,7 @@ def accuracy_over_episodes(
     curves: Mapping[str, TrainingCurve], tested: Sequence[CurvePoint] = (), way: int = 20,
     earlier: Mapping[int, float] | None = None,
 ) -> Figure:  # fmt: skip
-    """Accuracy in training; with `tested`, that of each shot on test classes, and earlier results to compare with."""
+    """Draw training accuracy. With `tested`, add test accuracy by shot, and `earlier` results as dotted lines."""
     figure = new_figure(6.4, 4.2 if tested else 3.4)
     axes = figure.subplots()
     for i, (label, curve) in enumerate(curves.items()):
@@ -97,11 +97,11 @@ def accuracy_over_episodes(
     shots = sorted({score.shot for point in tested for score in point.scores if score.way == way})
     for n, shot in enumerate(shots):
         points = [(p.episode, s) for p in tested for s in p.scores if (s.way, s.shot) == (way, shot)]
-        episodes, accuracy, interval = np.array([(e, 100 * s.accuracy, 100 * s.interval) for e, s in points]).T
+        episodes, accuracy, interval = np.array([(e, 100 * s.accuracy, 100 * (s.interval or 0)) for e, s in points]).T
         label, style = f"test, {way}-way {shot}-shot", _line_style(len(curves) + n)
         axes.errorbar(episodes, accuracy, interval, elinewidth=0.9, capsize=2, label=label, **style)
         if earlier and shot in earlier:
-            label = f"{shot}-shot before the paper, {100 * earlier[shot]:.1f}"
+            label = f"before the paper, {shot}-shot: {100 * earlier[shot]:.1f}"
             axes.axhline(100 * earlier[shot], color=style["color"], lw=1.1, ls=":", label=label)
     if tested:
         lows = [100 * score.accuracy for point in tested for score in point.scores if score.way == way]
@@ -120,7 +120,7 @@ def precision_over_episodes(curve: TrainingCurve) -> Figure:
     axes.fill_between(curve.episodes, mean - std, mean + std, color=SERIES[0], alpha=0.18, lw=0)
     axes.plot(curve.episodes, mean, color=SERIES[0], lw=1.4)
     axes.set_ylim(bottom=0)
-    _label(axes, "precision s, mean and std")
+    _label(axes, "precision s (mean, std)")
     return figure
 
 
@@ -136,7 +136,7 @@ def _plot_smoothed(axes: Axes, episodes: np.ndarray, values: np.ndarray, i: int,
 
 
 def _equal_parts(flags: np.ndarray) -> Iterator[tuple[bool, slice]]:
-    """Neighbours with equal flags; each part begins at the last entry of the one before, so that lines meet."""
+    """Yield runs of equal flags. Each starts at the last entry of the one before, so that the lines connect."""
     edges = [0, *(np.flatnonzero(np.diff(flags.astype(int))) + 1).tolist(), len(flags)]
     for start, stop in pairwise(edges):
         if stop > start:
@@ -154,5 +154,5 @@ def _label(axes: Axes, ylabel: str, legend: Literal["", "upper right", "lower ri
 
 
 def _legend_text(label: str) -> str:
-    """The label with a space before a leading underscore: matplotlib leaves such labels out of a legend."""
+    """Put a space before a leading underscore, because matplotlib omits such labels from a legend."""
     return f" {label}" if label.startswith("_") else label

@@ -1,4 +1,4 @@
-"""An image on its way through the network: supports, encoder, embedding plane, probabilities."""
+"""Diagram of the network: support and query images, encoder, embedding space, probabilities."""
 
 from collections.abc import Sequence
 
@@ -11,14 +11,14 @@ from gaussproto.figures.pictures import place
 from gaussproto.figures.space import draw_space
 from gaussproto.figures.style import INK, RULE, SERIES, SOFT, clear, new_figure, styled
 
-# Shares of the figure's width: left edge and width of each panel, and left ends of the arrows between them.
+# In shares of the figure's width: left edge and width of each panel, and left ends of the arrows between them.
 PANELS = {"images": (0.0, 0.2), "encoder": (0.215, 0.135), "plane": (0.385, 0.37), "answer": (0.785, 0.205)}
 ARROWS = (0.2, 0.35, 0.757)
 
 
 @styled
 def network_diagram(view: EpisodeView, outputs: Sequence[int], query: tuple[int, int] = (0, 0)) -> Figure:
-    """From real images to a real answer; `outputs` are the output channels of each block of the encoder."""
+    """Draw an episode from its images to the prediction. `outputs` are the output channels of the encoder's blocks."""
     figure = new_figure(11, 4.3, by_hand=True)
     panels = {name: figure.add_axes((left, 0.04, width, 0.84)) for name, (left, width) in PANELS.items()}
     titles = ("support and query images", "encoder", "embedding space", "probability")
@@ -43,7 +43,7 @@ def _draw_images(axes: Axes, view: EpisodeView, query: tuple[int, int]) -> None:
             place(axes, view.support[c, k], (k + 0.5, C - c - 0.5), (0.9, 0.9), SERIES[c % len(SERIES)])
     axes.plot([0, max(K, 3)], [-0.15, -0.15], color=RULE, lw=1)
     place(axes, view.query[query], (0.5, -0.85), (0.9, 0.9), INK)
-    axes.text(1.15, -0.85, "a query", va="center", fontsize=8.5, color=SOFT)
+    axes.text(1.15, -0.85, "query", va="center", fontsize=8.5, color=SOFT)
 
 
 def _draw_encoder(axes: Axes, view: EpisodeView, outputs: Sequence[int]) -> None:
@@ -79,5 +79,5 @@ def _draw_answer(axes: Axes, view: EpisodeView, query: tuple[int, int]) -> None:
         axes.text(probability + 0.03, y, f"{100 * probability:.1f} %", va="center", fontsize=8.5)
     axes.plot([0, 0], [0, C], color=SOFT, lw=0.8)
     right = int(view.probabilities[query].argmax()) == query[0]
-    text = f"softmax of minus the distances\nthe answer is {'right' if right else 'wrong'}"
+    text = f"softmax of negative distances\nThe prediction is {'correct' if right else 'wrong'}."
     axes.text(0.48, -0.85, text, ha="center", va="center", fontsize=8, color=SOFT, linespacing=1.4)

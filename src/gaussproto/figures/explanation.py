@@ -1,4 +1,4 @@
-"""Why an image got its class: the image, the nearest classes, and what each of their examples counted for."""
+"""Explain a prediction: the image, its nearest classes and the weights of their examples."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -11,21 +11,21 @@ from matplotlib.patches import Rectangle
 from gaussproto.figures.pictures import as_ink
 from gaussproto.figures.style import INK, PAPER, RULE, SERIES, SOFT, new_figure, styled
 
-# All lengths are in inches.
+# Lengths are in inches.
 MARGIN, GAP = 0.15, 0.1
-HEAD, ROW = 0.5, 1.18  # heights of the title and of a class
-QUERY, EXAMPLE = 1.3, 0.66  # sides of the image and of an example
+HEAD, ROW = 0.5, 1.18  # height of the title and of a class
+QUERY, EXAMPLE = 1.3, 0.66  # side of the image and of an example
 TEXT = 1.95  # width of the text about a class
 BAR = 0.07  # height of a bar
-SHOWN = 8  # examples of a class in a row; of more, the heaviest and the lightest
-LONGEST_LABEL, LONGEST_NAME = 21, 11  # characters of a label, and of the file name of an example
+SHOWN = 8  # places for examples of a class; if it has more, those with the highest and the lowest weights
+LONGEST_LABEL, LONGEST_NAME = 21, 11  # characters of a label and of an example's file name
 
 
 class Example(NamedTuple):
     """One example of a class."""
 
-    name: str  # of its file, if it has one
-    pixels: np.ndarray | None  # (channels, H, W) uint8 as the network sees it; None if it is no longer there
+    name: str  # of its file, or ""
+    pixels: np.ndarray | None  # (channels, H, W) uint8, as the network sees it; None if it cannot be read
     weight: float  # its share in the prototype
 
 
@@ -41,7 +41,7 @@ class Neighbour(NamedTuple):
 
 @styled
 def explanation(name: str, pixels: np.ndarray, unknown: bool, neighbours: Sequence[Neighbour]) -> Figure:
-    """The answer for an image, (channels, H, W), uint8, as the network sees it; the nearest of `neighbours` first."""
+    """Draw the prediction for an image (channels, H, W), uint8, as the network sees it. `neighbours` starts nearest."""
     shown = [_heaviest_and_lightest(neighbour.examples) for neighbour in neighbours]
     slots = max(len(row) for row in shown)
     width = MARGIN + QUERY + 2.5 * GAP + TEXT + slots * (EXAMPLE + GAP) + MARGIN
@@ -68,7 +68,7 @@ def explanation(name: str, pixels: np.ndarray, unknown: bool, neighbours: Sequen
 
 
 def _heaviest_and_lightest(examples: Sequence[Example]) -> list[Example | str]:
-    """The examples by weight; of many, a text stands for the middle ones."""
+    """Sort the examples by weight. If there are many, replace the middle ones by a text."""
     ordered = sorted(examples, key=lambda example: -example.weight)
     if len(ordered) <= SHOWN:
         return [*ordered]
@@ -92,7 +92,7 @@ def _draw_example(page: Axes, example: Example | str, heaviest: float, x: float,
         return
     if example.pixels is None:
         page.add_patch(Rectangle((x, y), EXAMPLE, EXAMPLE, fill=False, edgecolor=SOFT, lw=0.8, ls=(0, (3, 2))))
-        text = f"{_shortened(example.name, LONGEST_NAME)}\nis gone" if example.name else "not a file"
+        text = f"{_shortened(example.name, LONGEST_NAME)}\nmissing" if example.name else "no file"
         _write(page, x + EXAMPLE / 2, y + EXAMPLE / 2, text, size=6.5, colour=SOFT, ha="center")
     else:
         _draw_picture(page, example.pixels, x, y, EXAMPLE)
@@ -116,6 +116,6 @@ def _write(page: Axes, x: float, y: float, text: str, size: float = 9, colour: s
 
 
 def _shortened(text: str, longest: int) -> str:
-    """The text on one line, or its end: the end of a long name tells more than its beginning."""
+    """Return the text on one line. Of a long text, keep the end, where long names usually differ."""
     text = " ".join(text.split())
     return text if len(text) <= longest else "…" + text[1 - longest :]

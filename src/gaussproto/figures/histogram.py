@@ -1,4 +1,4 @@
-"""The distribution of the predicted precision."""
+"""Histograms of the predicted precision."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,7 +11,7 @@ BINS = 60
 
 
 def bin_edges(*samples: np.ndarray) -> np.ndarray:
-    """The edges of bins that hold all but the outermost thousandth of every sample."""
+    """Return the edges of bins that cover every sample from its 0.1 % to its 99.9 % quantile."""
     low = min(float(np.quantile(sample, 0.001)) for sample in samples)
     high = max(float(np.quantile(sample, 0.999)) for sample in samples)
     margin = max((high - low) / BINS, 1e-3 * abs(high), 1e-6)
@@ -19,7 +19,7 @@ def bin_edges(*samples: np.ndarray) -> np.ndarray:
 
 
 def mode(sample: np.ndarray) -> float:
-    """Where a sample is densest: the middle of the shortest stretch that holds a tenth of it."""
+    """Return the mode of a sample: the mean of the shortest interval that contains a tenth of it."""
     ordered = np.sort(sample)
     n = min(len(ordered), max(2, len(ordered) // 10))
     start = int((ordered[n - 1 :] - ordered[: len(ordered) - n + 1]).argmin())
@@ -28,7 +28,7 @@ def mode(sample: np.ndarray) -> float:
 
 @styled
 def precision_histogram(precisions: Precisions, aligned: bool = True) -> Figure:
-    """Precisions of clean and of damaged images; with `aligned`, also shifted to a common mode as in the paper."""
+    """Draw the precisions of clean and damaged images. With `aligned`, also shift them to one mode, as in the paper."""
     figure = new_figure(7.2 if aligned else 6.4, 3.2)
     panels = figure.subplots(1, 2 if aligned else 1, squeeze=False)[0]
     if aligned:
@@ -37,18 +37,18 @@ def precision_histogram(precisions: Precisions, aligned: bool = True) -> Figure:
         share = 100 * len(precisions.damaged) / len(precisions.partly)
         _draw_outline(panels[0], clean, edges, 0, "clean")
         _draw_outline(panels[0], partly, edges, 1, f"{share:.0f} % damaged")
-        _label(panels[0], "precision s from its mode", "aligned at the modes")
+        _label(panels[0], "precision s minus its mode", "shifted to a common mode")
     axes = panels[-1]
     edges = bin_edges(precisions.clean, precisions.damaged)
     for i, (sample, name) in enumerate(((precisions.clean, "clean"), (precisions.damaged, "damaged"))):
         _draw_outline(axes, sample, edges, i, f"{name}, mean {sample.mean():.3g}")
         axes.axvline(float(sample.mean()), color=SERIES[i], lw=1.2, ls=(0, (2, 2)))
-    _label(axes, "precision s", "as they are" if aligned else "")
+    _label(axes, "precision s", "not shifted" if aligned else "")
     return figure
 
 
 def _label(axes: Axes, xlabel: str, title: str) -> None:
-    axes.set(title=title, xlabel=xlabel, ylabel="share of the images, %")
+    axes.set(title=title, xlabel=xlabel, ylabel="share of images, %")
     axes.set_ylim(top=1.3 * axes.get_ylim()[1])  # room for the legend
     axes.legend(loc="upper right")
 

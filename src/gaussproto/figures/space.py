@@ -1,4 +1,4 @@
-"""The embedding space of an episode in the plane of its two principal components."""
+"""The embedding space of an episode, projected to its two principal components."""
 
 from typing import Any
 
@@ -16,24 +16,29 @@ ASPECT = 0.88  # height of the plane to its width
 ANGLES = np.linspace(0, 2 * np.pi, 32, endpoint=False)
 CIRCLE = np.stack([np.cos(ANGLES), np.sin(ANGLES)], axis=1)
 CORNERS_AND_MIDDLE = np.array([[-1, -1], [-1, 1], [1, -1], [1, 1], [0, 0]])
-PAPER_OUTLINE = [withStroke(linewidth=2.5, foreground=PAPER)]  # keeps a number readable on top of lines
+SQUARE = np.stack(np.meshgrid(*2 * [np.linspace(-1, 1, 7)]), axis=-1).reshape(-1, 2)
+PAPER_OUTLINE = [withStroke(linewidth=2.5, foreground=PAPER)]  # keeps a number readable on a line
 STAR: dict[str, Any] = {"marker": "*", "ms": 14, "mec": PAPER, "mew": 0.8, "zorder": 6}
 
-# All lengths are shares of the plane's width.
-RADIUS = 0.055  # the median circle or ellipse of a support
-PICTURE, PICTURE_FRAME = 0.08, 0.09  # sides of an image beside a class or the query, and of its frame
+# Lengths are shares of the plane's width.
+RADIUS = 0.055  # of the median circle or ellipse of a support
+PICTURE, PICTURE_FRAME = 0.08, 0.09  # side of an image beside a class or the query, and of its frame
 PICTURE_GAP = 0.045  # from the outermost ellipse of a class to its image
 QUERY_PICTURE_DISTANCE = 0.085  # from the query's cross to its image
-SHORT_LINE = 0.2  # a line from the query to a prototype that has no room for its number
-NUMBER_DISTANCE = 0.07  # from the end of a short line to its number
+SHORT_LINE = 0.2  # length below which a line has no room for its number
+NUMBER = np.array([0.045, 0.02])  # half the width and height of a number
+# A number is tried on its line (shares of the line), beside it, and around the prototype, in this order.
+NUMBER_ON_LINE = 0.55 + np.array([0, 1, -1, 2, -2, 3, -3, 4, -4, 5, -5, -6]) / 20
+NUMBER_BESIDE = (0.035, -0.035, 0.05, -0.05, 0.065, -0.065, 0.08, -0.08)
+NUMBER_AROUND = np.linspace(0.06, 0.2, 8)
 MAP_PICTURE = 0.042  # side of a query's image in a map
-MAP_SUPPORT, MAP_SUPPORT_FRAME = 0.048, 0.054  # sides of a support's image in a map of dots, and of its frame
-MAP_SUPPORT_ROOM = 0.035  # half the side of the empty square that it is put into
+MAP_SUPPORT, MAP_SUPPORT_FRAME = 0.048, 0.054  # side of a support's image in a map of dots, and of its frame
+MAP_SUPPORT_ROOM = 0.035  # half the side of the empty square that it needs
 MAP_SUPPORT_DISTANCES = np.linspace(0.05, 0.25, 9)  # from its prototype, tried in this order
 
 
 def ellipse(middle: np.ndarray, covariance: np.ndarray, factor: float, **style: object) -> Ellipse:
-    """The points at `factor` standard deviations from the middle; with a precision s, a circle of factor / sqrt(s)."""
+    """Return the ellipse at `factor` standard deviations: for a precision s, a circle of radius factor / √s."""
     values, vectors = np.linalg.eigh(covariance)
     width, height = 2 * factor * np.sqrt(values.clip(0))
     angle = float(np.degrees(np.arctan2(vectors[1, 0], vectors[0, 0])))
@@ -42,7 +47,7 @@ def ellipse(middle: np.ndarray, covariance: np.ndarray, factor: float, **style: 
 
 @styled
 def embedding_space(view: EpisodeView, query: tuple[int, int] = (0, 0)) -> Figure:
-    """Supports with their ellipses, prototypes as stars, class ellipses, and the distances of one query."""
+    """Draw supports and prototypes with their ellipses, and the distances of one query."""
     figure = new_figure(6.4, 5.7)
     axes = figure.subplots()
     draw_space(axes, view, query)
@@ -53,23 +58,24 @@ def embedding_space(view: EpisodeView, query: tuple[int, int] = (0, 0)) -> Figur
 def space_note(view: EpisodeView) -> str:
     D = view.x.shape[-1]
     text = (
-        f"Dots are supports, stars prototypes, the cross a query, the hardest of {view.d[..., 0].size}; numbers at the "
-        f"dashed lines are its distances in all {D} dimensions, the nearest in bold."
+        f"Dots are supports, stars are prototypes, and the cross is a query, the hardest of {view.d[..., 0].size}. The "
+        f"numbers are its distances to the prototypes in all {D} dimensions, the smallest in bold."
     )
     if view.s is None:
-        return text + " A vanilla network: no precision, so no ellipses."
+        return text + " This is a vanilla network without precisions, so there are no ellipses."
     text += (
-        " Outlines are supports, filled shapes classes; a radius is one common factor times 1/√s, so a class, whose "
-        "precision is the sum of its supports', has a smaller one."
+        " Outlined circles or ellipses belong to supports, filled ones to classes. Their radius is proportional to "
+        "1/√s. The precision of a class is the sum over its supports, so its radius is smaller."
     )
-    return text + ("" if view.in_distance else " The distance is the plain one: the precision only weighs supports.")
+    return text + ("" if view.in_distance else " The precision weights the supports and is not part of the distance.")
 
 
 def draw_space(axes: Axes, view: EpisodeView, query: tuple[int, int], pictures: bool = True) -> None:
-    """The embedding plane of an episode, into given axes; with `pictures`, a support of each class beside it."""
+    """Draw the embedding plane of an episode. With `pictures`, show a support beside each class."""
     points, stars, cross = map(view.plane.project, (view.x, view.p, view.x_query[query]))
     everything = np.concatenate([points.reshape(-1, 2), stars, cross[None]])
     width = _set_limits(axes, everything, margin=0.2 if pictures else 0.1)
+    drawn: list[np.ndarray] = []  # middles of the pictures
     for star in stars:
         axes.plot(*np.stack([cross, star]).T, color=SOFT, lw=1, ls=(0, (4, 3)), zorder=2)
     _draw_ellipses(axes, view, points, stars, width)
@@ -79,13 +85,15 @@ def draw_space(axes: Axes, view: EpisodeView, query: tuple[int, int], pictures: 
         if pictures:
             reach = float(np.linalg.norm(points[c] - stars[c], axis=1).max()) + (RADIUS + PICTURE_GAP) * width
             away = (stars[c] - cross) / max(float(np.linalg.norm(stars[c] - cross)), 1e-9)
-            _draw_picture(axes, view.support[c, 0], stars[c] + reach * away, PICTURE * width, colour)
+            drawn.append(_draw_picture(axes, view.support[c, 0], stars[c] + reach * away, PICTURE * width, colour))
     axes.plot(*cross[:, None], "X", color=INK, ms=8, markeredgecolor=PAPER, zorder=7)
-    lines = cross + np.linspace(0, 1, 50)[5:, None, None] * (stars - cross)  # all of them begin at the query
-    taken = np.concatenate([points.reshape(-1, 2), lines.reshape(-1, 2)])
+    lines = cross + np.linspace(0, 1, 100)[:, None] * (stars - cross)[:, None]  # (C, 100, 2)
+    away_from_cross = lines[:, 10:].reshape(-1, 2)  # all lines start at the cross
+    taken = np.concatenate([points.reshape(-1, 2), away_from_cross])
     spot = _emptiest(cross + QUERY_PICTURE_DISTANCE * width * CIRCLE, taken)
-    picture = _draw_picture(axes, view.query[query], spot, PICTURE * width, INK, PICTURE_FRAME * width)
-    _draw_distances(axes, view.d[query], cross, points, stars, picture, width)
+    drawn.append(_draw_picture(axes, view.query[query], spot, PICTURE * width, INK, PICTURE_FRAME * width))
+    squares = [middle + PICTURE_FRAME / 2 * width * SQUARE for middle in drawn]
+    _draw_distances(axes, view.d[query], lines, np.concatenate([points.reshape(-1, 2), stars, *squares]), width)
     axes.set_aspect("equal")
 
 
@@ -102,28 +110,41 @@ def _draw_ellipses(axes: Axes, view: EpisodeView, points: np.ndarray, stars: np.
         axes.add_patch(ellipse(stars[c], classes[c], factor, **light))
 
 
-def _draw_distances(
-    axes: Axes, d: np.ndarray, cross: np.ndarray, points: np.ndarray, stars: np.ndarray, picture: np.ndarray,
-    width: float,
-) -> None:  # fmt: skip
-    """Write the distance of the query to each class (C,) on the line to its prototype, the nearest in bold."""
-    numbers: list[np.ndarray] = []
-    for c, star in enumerate(stars):
-        gap, length = star - cross, float(np.linalg.norm(star - cross))
-        spots = cross + np.linspace(0.4, 0.7, 7)[:, None] * gap
-        if length < SHORT_LINE * width:
-            side = NUMBER_DISTANCE * width * np.array([-gap[1], gap[0]]) / max(length, 1e-9)
-            spots = np.stack([star + side, star - side])
-        x, y = middle = _emptiest(spots, np.stack([*points.reshape(-1, 2), *stars, picture, *numbers]))
-        numbers.append(middle)
+def _draw_distances(axes: Axes, d: np.ndarray, lines: np.ndarray, taken: np.ndarray, width: float) -> None:
+    """Write the query's distance to each class (C,) on its line (C, N, 2), or beside a short line. Bold: the smallest.
+
+    A number covers no taken point (M, 2), no other line and no ellipse, as far as there is room.
+    """
+    ellipses = [patch for patch in axes.patches if isinstance(patch, Ellipse)]
+    outlines = np.concatenate([lines[:, -1], *(each.get_patch_transform().transform(CIRCLE) for each in ellipses)])
+    half = NUMBER * width
+    low, high = np.array([axes.get_xlim(), axes.get_ylim()]).T
+    for c, line in enumerate(lines):
+        gap, length = line[-1] - line[0], float(np.linalg.norm(line[-1] - line[0]))
+        side = np.array([-gap[1], gap[0]]) / max(length, 1e-9)
+        on_line = line[0] + NUMBER_ON_LINE[: None if length > SHORT_LINE * width else 0, None] * gap
+        beside = [line[0] + gap / 2 + reach * width * side for reach in NUMBER_BESIDE]
+        spots = np.concatenate([on_line, beside, *(line[-1] + reach * width * CIRCLE for reach in NUMBER_AROUND)])
+        room = _room(spots, half, np.concatenate([taken, *np.delete(lines, c, axis=0)]))
+        room[len(on_line) :] = np.minimum(room, _room(spots, half, line))[len(on_line) :]
+        room[((spots < low + half) | (spots > high - half)).any(axis=1)] = 0
+        best = np.minimum(room, _room(spots, half, outlines))
+        free = next((each for each in (best > 1, room > 1) if each.any()), room)
+        x, y = middle = spots[free.argmax()]
+        taken = np.concatenate([taken, middle + half * CORNERS_AND_MIDDLE])
         weight = "bold" if c == d.argmin() else "normal"
         font: dict[str, Any] = {"fontsize": 8, "weight": weight, "path_effects": PAPER_OUTLINE, "zorder": 8}
-        axes.text(float(x), float(y), f"{d[c]:.2f}", ha="center", va="center", **font)
+        axes.text(float(x), float(y), f"{d[c]:.2f}", ha="center", va="center", color=SERIES[c % len(SERIES)], **font)
+
+
+def _room(spots: np.ndarray, half: np.ndarray, taken: np.ndarray) -> np.ndarray:
+    """Return by how much a box of half-size (2,) around each spot (K, 2) could grow before it covers a taken point."""
+    return np.asarray((np.abs(spots[:, None] - taken) / half).max(axis=2).min(axis=1))
 
 
 @styled
 def embedding_map(view: EpisodeView, pictures: bool) -> Figure:
-    """All queries of an episode, as the images themselves or as dots, and the prototypes of their classes."""
+    """Draw all queries of an episode, as images or as dots, and the prototypes of their classes."""
     figure = new_figure(6.8, 6.0)
     axes = figure.subplots()
     dots, stars = map(view.plane.project, (view.x_query, view.p))
@@ -146,15 +167,15 @@ def embedding_map(view: EpisodeView, pictures: bool) -> Figure:
 
 
 def map_note(view: EpisodeView, pictures: bool) -> str:
-    (C, Q), frames = view.query.shape[:2], "" if pictures else ", one of which is in a frame"
+    (C, Q), frames = view.query.shape[:2], "" if pictures else ", one of which is shown in a frame"
     return (
-        f"{C} classes never seen in training, {Q} queries of each; a star is the prototype of a class, made of "
+        f"{C} classes never seen in training, with {Q} queries each. A star is the prototype of a class, computed from "
         f"{view.support.shape[1]} supports{frames}."
     )
 
 
 def _draw_supports(axes: Axes, view: EpisodeView, stars: np.ndarray, taken: np.ndarray, width: float) -> None:
-    """Put a support of each class near its prototype, where there is room for its frame if anywhere."""
+    """Draw a support of each class near its prototype, in an empty place if possible."""
     side, frame = MAP_SUPPORT * width, MAP_SUPPORT_FRAME * width
     for c, colour in enumerate(_colours(view)):
         for reach in MAP_SUPPORT_DISTANCES * width:
@@ -176,7 +197,7 @@ def _colours(view: EpisodeView) -> list[str]:
 
 
 def _set_limits(axes: Axes, points: np.ndarray, margin: float) -> float:
-    """Show all points in a plane of a fixed shape and return its width; a plane around one point has the width 1."""
+    """Show all points in a plane of a fixed shape, and return its width. It is 1 around a single point."""
     low, high = points.min(axis=0), points.max(axis=0)
     width = float(max(high[0] - low[0], (high[1] - low[1]) / ASPECT)) or 1.0
     width *= 1 + 2 * margin
@@ -186,7 +207,7 @@ def _set_limits(axes: Axes, points: np.ndarray, margin: float) -> float:
 
 
 def _emptiest(spots: np.ndarray, taken: np.ndarray) -> np.ndarray:
-    """The one of some spots (K, 2) that is farthest from all that is taken (N, 2)."""
+    """Return the spot of (K, 2) that is farthest from all taken points (N, 2)."""
     room = np.linalg.norm(spots[:, None] - taken, axis=2).min(axis=1)
     return np.asarray(spots[room.argmax()])
 
@@ -194,7 +215,7 @@ def _emptiest(spots: np.ndarray, taken: np.ndarray) -> np.ndarray:
 def _draw_picture(
     axes: Axes, pixels: np.ndarray, spot: np.ndarray, side: float, colour: str, frame: float = 0
 ) -> np.ndarray:
-    """Draw an image at a spot, but within the axes, in a frame of that side if any; returns its middle."""
+    """Draw an image at a spot, moved into the axes if needed, with a frame of side `frame`. Return its middle."""
     low, high = np.array([axes.get_xlim(), axes.get_ylim()]).T
     x, y = middle = np.asarray(spot.clip(low + 0.6 * side, high - 0.6 * side))
     place(axes, pixels, middle, (side, side), colour)

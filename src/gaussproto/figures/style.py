@@ -1,4 +1,4 @@
-"""One style for every figure: readable in grey, text kept as text, the same bytes for the same numbers."""
+"""One style for all figures: readable in grey, text stays text, and the same numbers give the same bytes."""
 
 import io
 import textwrap
@@ -15,17 +15,17 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from gaussproto.files import write_then_rename
 
 INK, SOFT, RULE, PAPER = "#1c1e26", "#5b6070", "#d9dbe1", "#ffffff"
-# Neighbours differ in lightness, and every series also has another line and marker.
+# Neighbouring colours differ in lightness, and each series has its own line style and marker.
 SERIES = ("#123c80", "#d5741e", "#2f9e83", "#8a3f8f", "#b09020", "#6f7683")
 LINES = ("-", "--", "-.", ":", (0, (6, 1.5, 1, 1.5, 1, 1.5)), (0, (1, 3)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*")
 DOTS_PER_INCH = 160
-NOTE_CHARACTERS, NOTE_LINE, NOTE_MARGIN = 17.5, 0.14, 0.1  # characters to an inch; heights in inches
+NOTE_CHARACTERS, NOTE_LINE, NOTE_MARGIN = 17.5, 0.14, 0.1  # characters per inch; heights in inches
 
-# By group, as `matplotlib.rc` takes them; the rest is as in matplotlib's defaults.
+# By group, for `matplotlib.rc`. Everything else has matplotlib's defaults.
 _SETTINGS: dict[str, dict[str, Any]] = {
-    "font": {"size": 9, "sans-serif": ["DejaVu Sans"]},  # comes with matplotlib: the layout is the same everywhere
-    "text": {"color": INK, "parse_math": False},  # a dollar in the name of a run is a dollar
+    "font": {"size": 9, "sans-serif": ["DejaVu Sans"]},  # included in matplotlib, so the layout is the same everywhere
+    "text": {"color": INK, "parse_math": False},  # the name of a run may contain a dollar sign
     "axes": {
         "titlesize": 9.5, "titleweight": "bold", "titlelocation": "left", "labelcolor": INK, "edgecolor": SOFT,
         "facecolor": "none", "grid": True, "axisbelow": True,
@@ -52,16 +52,16 @@ def _common_style() -> Iterator[None]:
         yield
 
 
-styled = _common_style()  # decorates a drawing function; the user's matplotlib settings do not change
+styled = _common_style()  # decorator of drawing functions; does not change the user's matplotlib settings
 
 
 def new_figure(width: float, height: float, by_hand: bool = False) -> Figure:
-    """An empty figure of that size in inches; its axes are laid out to fit unless they are placed by hand."""
+    """Return an empty figure of this size in inches. The layout is automatic unless `by_hand`."""
     return Figure(figsize=(width, height), layout=None if by_hand else "constrained")
 
 
 def clear(axes: Axes, frame: bool) -> None:
-    """Take away ticks, grid and axes; leave a thin frame or nothing."""
+    """Remove ticks, grid and axes. Keep a thin frame if `frame`."""
     axes.set(xticks=[], yticks=[])
     axes.grid(False)
     for spine in axes.spines.values():
@@ -70,7 +70,7 @@ def clear(axes: Axes, frame: bool) -> None:
 
 @styled
 def add_note(figure: Figure, note: str) -> None:
-    """Write a note under a figure, which grows by the height of the note."""
+    """Write a note under a figure and increase its height accordingly."""
     width, height = figure.get_size_inches()
     lines = textwrap.wrap(note, int(width * NOTE_CHARACTERS))
     grow = NOTE_LINE * len(lines) + NOTE_MARGIN
@@ -89,8 +89,8 @@ def add_note(figure: Figure, note: str) -> None:
 
 @styled
 def render(figure: Figure, form: Literal["svg", "png"], title: str = "", transparent: bool = False) -> bytes:
-    """The bytes of an image file, always the same for the same figure."""
-    if figure.get_layout_engine() is not None:  # each drawing would move the axes a little: settle them once
+    """Return the content of an image file, always the same for the same figure."""
+    if figure.get_layout_engine() is not None:  # fix the layout, which would change a little with each rendering
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
     of_svg = {"Date": None, "Creator": "gaussproto", "Title": title or "gaussproto"}

@@ -1,4 +1,4 @@
-"""How a training went, as arrays; without matplotlib, so that reading a run does not import it."""
+"""The log of a training as arrays. Without matplotlib, so that reading a run does not import it."""
 
 from typing import NamedTuple
 
@@ -6,13 +6,13 @@ import numpy as np
 
 
 class TrainingCurve(NamedTuple):
-    """The log of a training, one entry for each line."""
+    """The log of a training, with one entry for each line of the log."""
 
     episodes: np.ndarray
     loss: np.ndarray
     accuracy: np.ndarray
     precision_mean: np.ndarray  # nan for a vanilla network
     precision_std: np.ndarray
-    damaged: np.ndarray  # whether the images of its stage were partly damaged
+    damaged: np.ndarray  # whether some images of the stage were damaged
     halvings: tuple[int, ...]  # episodes after which the learning rate was halved
-    way: int  # classes of a training episode
+    way: int  # classes of an episode

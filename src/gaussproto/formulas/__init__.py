@@ -1,1 +1,1 @@
-"""The paper's formulas, each written once for arrays of torch and of NumPy. Importing them does not import torch."""
+"""The paper's formulas, each written once for torch tensors and NumPy arrays. Importing them does not import torch."""

@@ -1,8 +1,8 @@
-"""How sure an answer is, and when an image is unknown: temperature, calibration error, thresholds on distances.
+"""How confident an answer is, and which images are unknown: temperature, calibration error, distance thresholds.
 
-An image of a class scatters around its prototype, and so does a prototype of K examples around the middle of the class.
-Together that makes distances grow as the root of 1 + 1/K. Divided by this scale, distances after few and after many
-examples are alike, so one temperature and one set of thresholds serve every number of examples.
+The images of a class scatter around its mean, and so does a prototype of K examples. Together, this makes distances
+proportional to √(1 + 1/K). Dividing by this scale makes distances comparable for any number of examples, so one
+temperature and one set of thresholds are enough.
 """
 
 import math
@@ -18,40 +18,47 @@ from gaussproto.formulas.distance import find_distance
 from gaussproto.formulas.embedded import Embedded, ones_like
 from gaussproto.formulas.prototype import class_prototypes
 
-BINS = 15  # of equal width over the highest probability: the usual number
+BINS = 15  # the usual number
 RATES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # shares of known images rejected, one threshold each
-TEMPERATURES = (0.02, 50.0)  # networks are trained at 1; where no answer is wrong, the best would be 0
-LOW_PRECISION = 0.5  # of the highest in a class: an example under it is not like the images to come
+TEMPERATURES = (0.02, 50.0)  # bounds of the fit: training uses 1, and without any wrong answer the best would be 0
+LOW_PRECISION = 0.5  # share of the highest precision in a class; an example below it does not resemble new images
 
 
 class Calibration(BaseModel):
-    """What weights carry to tell how confident they are. Distances are divided by their `distance_scale`."""
+    """The temperature and thresholds stored with weights, for distances divided by their `distance_scale`.
+
+    Attributes:
+        temperature: divides distances before the softmax.
+        thresholds: the distance above which an image is rejected as unknown, for each of `RATES`.
+        classes: the number of classes that it was fitted on.
+        held_out: whether the network was trained without these classes.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     temperature: float = Field(gt=0)
-    thresholds: tuple[float, ...] = Field(  # for each of RATES; called limits in files of before the first release
+    thresholds: tuple[float, ...] = Field(  # `limits` in files from before the first release
         min_length=len(RATES), max_length=len(RATES), validation_alias=AliasChoices("thresholds", "limits")
     )
-    classes: int  # that it was fitted on
-    held_out: bool  # whether the network had not seen them in training
+    classes: int
+    held_out: bool
 
     def threshold(self, rate: float) -> float:
-        """The normalised distance from their own class that a share `rate` of images exceeds."""
+        """Return the distance from their own class that a share `rate` of images exceeds."""
         return float(np.interp(math.log(rate), np.log(RATES), self.thresholds))
 
 
 def check_rate(rate: Any, name: str) -> None:
-    """Raise InputError if `rate` is outside the range that thresholds were fitted for."""
+    """Raise InputError unless `rate` is in the range that thresholds are fitted for."""
     low, high = RATES[0], RATES[-1]
     if not (isinstance(rate, Real) and low <= float(rate) <= high):
         raise InputError(f"{name} must be a share of known images from {low:g} to {high:g} (found {rate!r})")
 
 
 def distance_scale(shot: float, distance: str, in_distance: bool) -> float:
-    """What distances to a prototype of `shot` examples are proportional to.
+    """Return the scale of distances from a prototype of `shot` examples.
 
-    With `in_distance` the class's precision, which is a sum over its examples, is the metric around the prototype.
+    With `in_distance`, distances also grow with the precision of the class, which is a sum over its examples.
 
     >>> distance_scale(4, "squared_euclidean", in_distance=False)
     1.25
@@ -64,19 +71,19 @@ def distance_scale(shot: float, distance: str, in_distance: bool) -> float:
 
 
 def probabilities(d: np.ndarray, temperature: float = 1.0) -> np.ndarray:
-    """(..., C): the softmax of minus the distances, divided by the temperature.
+    """Return the softmax of minus the distances over the temperature, (..., C) -> (..., C).
 
     >>> probabilities(np.array([[1.0, 1.0]])).tolist()
     [[0.5, 0.5]]
     """
     from scipy.special import softmax
 
-    with np.errstate(over="ignore"):  # far is far, whatever the temperature
+    with np.errstate(over="ignore"):  # a class that is infinitely far has probability 0
         return np.asarray(softmax((d.min(axis=-1, keepdims=True) - d) / temperature, axis=-1))
 
 
 def negative_log_likelihood(d: np.ndarray, truth: np.ndarray, temperature: float = 1.0) -> float:
-    """The mean of minus the logarithm of the probability of the true class, in nats."""
+    """Return the mean of minus the logarithm of the probability of the true class, in nats."""
     from scipy.special import log_softmax
 
     return float(
@@ -85,21 +92,24 @@ def negative_log_likelihood(d: np.ndarray, truth: np.ndarray, temperature: float
 
 
 def expected_calibration_error(p: np.ndarray, truth: np.ndarray) -> float:
-    """How far the highest probability is from the share of right answers: the mean over 15 bins of equal width.
+    """Return the mean gap between confidence and accuracy, over 15 bins of equal width.
+
+    Confidence is the highest probability of each answer.
 
     >>> expected_calibration_error(np.array([[0.75, 0.25], [0.75, 0.25]]), np.array([0, 1]))
     0.25
     """
     confidence, right = p.max(axis=1), p.argmax(axis=1) == truth
     bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
-    gaps = np.bincount(bins, confidence - right, BINS)  # of each bin, its size times the difference of the means
+    gaps = np.bincount(bins, confidence - right, BINS)  # per bin: its size times (mean confidence - accuracy)
     return float(np.abs(gaps).sum() / len(p))
 
 
 def fit_temperature(answers: Sequence[tuple[np.ndarray, np.ndarray]]) -> float:
-    """The temperature with the least negative log-likelihood, which is a convex function of 1 / T.
+    """Return the temperature T with the smallest negative log-likelihood, a convex function of 1 / T.
 
-    `answers` are distances (N, C) and true classes (N,), in sets of equal weight; C may differ between them.
+    Args:
+        answers: pairs of distances (N, C) and true classes (N,). All pairs have the same weight; N and C may differ.
     """
     from scipy.optimize import minimize_scalar
 
@@ -112,11 +122,17 @@ def fit_temperature(answers: Sequence[tuple[np.ndarray, np.ndarray]]) -> float:
 def left_out_distances(
     examples: Embedded[np.ndarray], labels: np.ndarray, distance: str, in_distance: bool
 ) -> np.ndarray:
-    """The normalised distance of each example from the prototype of the others of its class, one of 0 to C - 1.
+    """Return the normalised distance of each example from the prototype of the other examples of its class.
 
-    An example with less than half the precision of the best of its class does not tell how far good images are, so it
-    is left out, as is one without others. Two examples are as far from each other either way, so a class of two gives
-    one distance.
+    Two kinds of examples are skipped: those with less than half the highest precision of their class, which do not tell
+    how far good images are, and those that are alone in their class. A class of two contributes one distance, because
+    its two examples are equally far from each other.
+
+    Args:
+        examples: embedded examples, x (N, D) and s.
+        labels: the class of each, (N,), from 0 to C - 1.
+        distance: name of the distance.
+        in_distance: whether the class precision is the metric around the prototype.
     """
     x = examples.x.astype(np.float64)
     s = ones_like(x[:, :1]) if examples.s is None else examples.s.astype(np.float64)
@@ -145,10 +161,10 @@ def left_out_distances(
 
 
 def reject_threshold(own: np.ndarray, rate: float, calibration: Calibration | None) -> float:
-    """The normalised distance that at most `rate` of a class's own images exceed.
+    """Return the normalised distance that at most a share `rate` of known images exceeds.
 
-    It comes from the examples' own `left_out_distances` if there are enough: of n examples and one more that is like
-    them, each is the farthest but k with probability 1 / (n + 1). Otherwise it comes from the calibration.
+    With enough examples it is a quantile of `own`, their `left_out_distances`: a new image is equally likely to take
+    each of the n + 1 ranks among n examples. Otherwise it comes from the calibration.
     """
     rank = math.ceil((len(own) + 1) * (1 - rate) - 1e-9)
     if rank <= len(own):
@@ -156,6 +172,6 @@ def reject_threshold(own: np.ndarray, rate: float, calibration: Calibration | No
     if calibration is not None:
         return calibration.threshold(rate)
     raise InputError(
-        f"reject={rate:g} needs {math.ceil(1 / rate - 1e-9) - 1} examples in classes of three or more, or weights "
-        f"calibrated by `gaussproto calibrate` (found {len(own)} and none): give more examples or a higher rate"
+        f"reject={rate:g} needs {math.ceil(1 / rate - 1e-9) - 1} examples in classes of three or more (found "
+        f"{len(own)}) or calibrated weights: add examples, choose a higher rate, or run `gaussproto calibrate`"
     )

@@ -1,13 +1,14 @@
-"""Raw encoder output -> precision, the inverse covariance of an embedding.
+"""From the raw output of the encoder to the precision, the inverse covariance of an embedding.
 
-| covariance | raw numbers | precision s | S |
+| covariance | raw numbers | precision s | as a matrix S |
 |---|---|---|---|
 | none | 0 | - | the identity |
 | radius | 1 | (N, 1) | s I |
 | diagonal | D | (N, D) | diag(s) |
-| full | D (D + 1) / 2 | (N, D, D) | L L^T |
+| full | D (D + 1) / 2 | (N, D, D) | L Lᵀ |
 
-A transform makes the raw numbers positive. Both are objects; subclass `Covariance` or `Transform` to write your own.
+A covariance arranges the raw numbers, and a transform makes them positive. To add your own, subclass `Covariance` or
+`Transform`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def is_dead(mean: float, std: float) -> bool:
-    """Whether precisions with this mean and standard deviation are so alike that they weigh all images the same.
+    """Return whether a precision is dead: so similar for all images that it gives them the same weight.
 
     >>> is_dead(2.0, 0.001), is_dead(2.0, 0.3)
     (True, False)
@@ -32,26 +33,48 @@ def is_dead(mean: float, std: float) -> bool:
 
 
 class Transform:
-    """Raw numbers -> positive numbers, component-wise.
+    """Base class of transforms, which map each raw number to a positive number.
 
-    Subclass it, write `value`, and name the class as `module:Class` wherever a transform is named.
+    To write your own, subclass it and define `value`. Then pass an object as the setting `transform`, or name the class
+    as `module:Class`.
 
     Attributes:
-        parameters: names and initial values of scalars that are learned; `value` and `onnx` get them by name.
+        parameters: names and initial values of learned scalars. `value` and `onnx` get them as keyword arguments.
+
+    Examples:
+        >>> import gaussproto as gp
+        >>> import torch
+        >>> class Squared(gp.Transform):  # s = offset + raw², with a learned offset
+        ...     parameters = {"offset": 1.0}
+        ...     def value(self, raw, offset):
+        ...         return offset + raw**2
+        >>> Squared().value(torch.tensor([0.0, 2.0]), offset=torch.tensor(1.0))
+        tensor([1., 5.])
     """
 
     parameters: Mapping[str, float] = {}
 
     def value(self, raw: Tensor, **parameters: Tensor) -> Tensor:
-        raise NotImplementedError(f"{type(self).__name__} has no value")
+        """Return positive numbers of the shape of `raw`. Subclasses define this method."""
+        raise NotImplementedError(f"{type(self).__name__} must define the method `value`")
 
     def onnx(self, graph: Any, raw: str, name: str | None = None, **parameters: Any) -> str:
-        """The same as nodes of an ONNX graph (`classifier/encoders/onnx_graph.py`); the last node gets `name`."""
-        raise InputError(f"the transform {type(self).__name__} has no ONNX form: write its method `onnx`")
+        """Add the transform to an ONNX graph. Only export needs this method.
+
+        Args:
+            graph: has `add(operator, *inputs, name=None)` and `constant(value)`, which return names of tensors.
+            raw: name of the raw numbers.
+            name: name for the output of the last node.
+            parameters: values of the learned scalars.
+
+        Returns:
+            The name of the output.
+        """
+        raise InputError(f"the transform {type(self).__name__} has no ONNX form: define its method `onnx`")
 
 
 class Softplus(Transform):
-    """s = 1 + softplus(s_raw): from 1 without limit; the paper's method a."""
+    """s = 1 + softplus(s_raw), above 1 without a limit. The paper's method a."""
 
     def value(self, raw: Tensor, **parameters: Tensor) -> Tensor:
         from torch.nn.functional import softplus
@@ -63,7 +86,7 @@ class Softplus(Transform):
 
 
 class Sigmoid(Transform):
-    """s = 1 + span * sigmoid(s_raw): from 1 to 2, the paper's method b; with a span of 4 to 5, its method c."""
+    """s = 1 + span · sigmoid(s_raw), from 1 to 1 + span. The paper's method b (span 1) and c (span 4 to 5)."""
 
     def __init__(self, span: float = 1.0) -> None:
         self.span = span
@@ -77,9 +100,9 @@ class Sigmoid(Transform):
 
 
 class LearnedSoftplus(Transform):
-    """s = offset + scale * softplus(s_raw / div), with three learned scalars; the paper's method d."""
+    """s = offset + scale · softplus(s_raw / div), with three learned scalars. The paper's method d."""
 
-    parameters = {"offset": 1.0, "scale": 1.0, "div": 1.0}  # noqa: RUF012 (never changed)
+    parameters = {"offset": 1.0, "scale": 1.0, "div": 1.0}  # noqa: RUF012 (never modified)
 
     def value(self, raw: Tensor, **parameters: Tensor) -> Tensor:
         from torch.nn.functional import softplus
@@ -93,9 +116,9 @@ class LearnedSoftplus(Transform):
 
 
 class Exp(Transform):
-    """s = exp(s_raw): any positive number; the encoder decides the ratio of two precisions."""
+    """s = exp(s_raw), any positive number. A difference of s_raw is a ratio of precisions."""
 
-    LARGEST = 15.0  # e^15 = 3e6: one image may outweigh all others, and float32 keeps their sum exact enough
+    LARGEST = 15.0  # e^15 = 3e6: one image can outweigh all others, and float32 still adds the precisions up
 
     def value(self, raw: Tensor, **parameters: Tensor) -> Tensor:
         return raw.clamp(-self.LARGEST, self.LARGEST).exp()
@@ -106,29 +129,56 @@ class Exp(Transform):
 
 
 class Covariance:
-    """The shape of a learned covariance.
+    """Base class of covariances, which turn the raw output of the encoder into precisions.
 
-    Subclass it and name the class as `module:Class` wherever a covariance is named. What follows takes precisions of
-    the shapes (N, 1), (N, D) and (N, D, D).
+    To write your own, subclass it and define `raw_size`, `shape` and `precision`. Then pass an object as the setting
+    `covariance`, or name the class as `module:Class`.
+
+    Examples:
+        >>> import gaussproto as gp
+        >>> import torch
+        >>> class Halves(gp.Covariance):  # two precisions, each for one half of the directions
+        ...     def raw_size(self, D):
+        ...         return 2
+        ...     def shape(self, D):
+        ...         return (D,)
+        ...     def precision(self, raw, transform, D):
+        ...         return transform(raw).repeat_interleave(D // 2, dim=1)
+        >>> Halves().precision(torch.zeros(1, 2), torch.exp, D=4)
+        tensor([[1., 1., 1., 1.]])
     """
 
     def raw_size(self, D: int) -> int:
-        raise NotImplementedError(f"{type(self).__name__} has no raw_size")
+        """Return the number of raw outputs for an embedding of D numbers."""
+        raise NotImplementedError(f"{type(self).__name__} must define the method `raw_size`")
 
     def shape(self, D: int) -> tuple[int, ...]:
-        raise NotImplementedError(f"{type(self).__name__} has no shape")
+        """Return the shape of the precision of one image: (1,), (D,) or (D, D)."""
+        raise NotImplementedError(f"{type(self).__name__} must define the method `shape`")
 
     def precision(self, raw: Tensor, transform: Callable[[Tensor], Tensor], D: int) -> Tensor | None:
-        """(N, raw_size) -> the precision of each image, or None."""
-        raise NotImplementedError(f"{type(self).__name__} has no precision")
+        """Return the precision of each image.
+
+        Args:
+            raw: raw outputs, (N, raw_size).
+            transform: makes numbers positive.
+            D: size of the embedding.
+
+        Returns:
+            The precisions, (N, *shape), or None for a vanilla network.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define the method `precision`")
 
     def onnx(self, graph: Any, raw: str, transform: Callable[..., str], D: int) -> None:
-        """The same as nodes of an ONNX graph, the last of them named `precision`."""
-        raise InputError(f"the covariance {type(self).__name__} has no ONNX form: write its method `onnx`")
+        """Add the covariance to an ONNX graph, with `precision` as the name of the last output.
+
+        Only export needs this method. See `Transform.onnx` for `graph`.
+        """
+        raise InputError(f"the covariance {type(self).__name__} has no ONNX form: define its method `onnx`")
 
 
 class Vanilla(Covariance):
-    """No covariance: prototypes are means, and the distance is the plain one."""
+    """No covariance: prototypes are plain means, and S is the identity."""
 
     def raw_size(self, D: int) -> int:
         return 0
@@ -164,7 +214,7 @@ class Diagonal(Radius):
 
 
 class Full(Covariance):
-    """L L^T: the transform gives the squared diagonal of L, so an L that is diagonal is the diagonal covariance."""
+    """A full matrix, S = L Lᵀ. The transform gives the squared diagonal of L, so a diagonal L equals `Diagonal`."""
 
     def raw_size(self, D: int) -> int:
         return D * (D + 1) // 2
@@ -187,12 +237,12 @@ class Full(Covariance):
         sizes = graph.constant([D, D * (D - 1) // 2], np.int64)
         diagonal, rest = graph.add_many("Split", raw, sizes, names=["diagonal", "rest"], axis=1)
         parts = graph.add("Concat", graph.add("Sqrt", transform(diagonal)), rest, axis=1)
-        padded = graph.add("Pad", parts, graph.constant([0, 0, 0, 1], np.int64))  # a zero at the end, for what is above
+        padded = graph.add("Pad", parts, graph.constant([0, 0, 0, 1], np.int64))  # a zero to put above the diagonal
         place = np.full((D, D), D * (D + 1) // 2)
         place[np.diag_indices(D)] = np.arange(D)
         place[np.tril_indices(D, -1)] = np.arange(D, D * (D + 1) // 2)
         flat = graph.add("Gather", padded, graph.constant(place.ravel(), np.int64), axis=1)
-        L = graph.add("Reshape", flat, graph.constant([0, D, D], np.int64))  # 0: as many as there are
+        L = graph.add("Reshape", flat, graph.constant([0, D, D], np.int64))  # 0 keeps the number of images
         graph.add("MatMul", L, graph.add("Transpose", L, perm=[0, 2, 1]), name="precision")
 
 

@@ -1,4 +1,4 @@
-"""How far queries are from classes. A distance is one object; see `Distance` to write your own."""
+"""Distances of queries from classes. To add your own, subclass `Distance`."""
 
 from __future__ import annotations
 
@@ -13,42 +13,63 @@ if TYPE_CHECKING:
 
 
 class Distance:
-    """A distance between queries and class Gaussians: all that training, evaluation and the classifier ask of it.
+    """Base class of distances between queries and classes.
 
-    Subclass it, write `value`, and name the class as `module:Class` wherever a distance is named. `value` gets tensors
-    in training and NumPy arrays in the classifier, so write it with operators and methods that both have: `x.sum(-1)`,
-    `abs(x)`, `x ** 0.5`, `x.swapaxes(-1, -2)`.
+    To write your own, subclass it and define `value`. Then pass an object as the setting `distance`, or name the class
+    as `module:Class`. `value` gets tensors in training and NumPy arrays in the classifier, so use operators and methods
+    that both have: `x.sum(-1)`, `abs(x)`, `x ** 0.5`, `x.swapaxes(-1, -2)`.
 
     Attributes:
-        power: when all embeddings are multiplied by a, distances are multiplied by a ** power.
-        scale_free: whether distances do not depend on the size of the class precision, as an angle does not.
+        power: how distances grow: if all embeddings are multiplied by a, distances are multiplied by a ** power.
+        scale_free: whether distances are independent of the size of the class precision, as an angle is.
+
+    Examples:
+        >>> import gaussproto as gp
+        >>> import numpy as np
+        >>> class Manhattan(gp.Distance):
+        ...     def value(self, x, p, s):
+        ...         return abs(x[..., :, None, :] - p[..., None, :, :]).sum(-1)
+        >>> Manhattan().value(np.array([[1.0, 2.0]]), np.array([[0.0, 0.0], [1.0, 1.0]]), s=None)
+        array([[3., 1.]])
     """
 
     power: float = 1.0
     scale_free: bool = False
 
     def value(self, x: Any, p: Any, s: Any) -> Any:
-        """Queries (..., N, D), prototypes (..., C, D), class precisions or None -> distances (..., N, C)."""
-        raise NotImplementedError(f"{type(self).__name__} has no value")
+        """Return the distance of each query from each class. Subclasses define this method.
+
+        Args:
+            x: queries, (..., N, D).
+            p: prototypes, (..., C, D).
+            s: class precisions, (..., C, 1), (..., C, D) or (..., C, D, D), or None for the plain distance.
+
+        Returns:
+            The distances, (..., N, C).
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define the method `value`")
 
     def order(self, x: Any, p: Any, s: Any) -> Any:
-        """Numbers (..., C, N) in the order of each query's distances, for when only the nearest class matters."""
+        """Return numbers (..., C, N) in the order of each query's distances.
+
+        Override it if the nearest class can be found faster than the distances.
+        """
         return self.value(x, p, s).swapaxes(-1, -2)
 
 
 class Euclidean(Distance):
-    r"""d, or d^2, or the root of d, where :math:`d_c^2(x) = (x - p_c)^T S_c (x - p_c)`."""
+    """d² = (x − p_c)ᵀ S_c (x − p_c), after 0, 1 or 2 square `roots`: d², d or √d."""
 
     def __init__(self, roots: int) -> None:
-        self.roots = roots  # square roots taken of d^2
+        self.roots = roots
         self.power = 2.0 ** (1 - roots)
 
     def value(self, x: Any, p: Any, s: Any) -> Any:
-        # Rounding grows with the size of the products: measured from the middle of the prototypes they are small.
+        # Rounding grows with the size of the products, so measure from the mean of the prototypes.
         middle = _constant(p).mean(-2)[..., None, :]
         xx, xp, pp = _products(x - middle, p - middle, s)
         squared = xx - 2 * xp + pp
-        # Below this the difference is rounding; the root's slope, infinite at 0, stays finite.
+        # A smaller difference is rounding. The limit also keeps the slope of the root finite.
         limits = _finfo(x)
         squared = squared.clip(_constant(4 * float(limits.eps) * (xx + pp)).clip(float(limits.tiny)))
         for _ in range(self.roots):
@@ -56,7 +77,7 @@ class Euclidean(Distance):
         return squared
 
     def order(self, x: Any, p: Any, s: Any) -> Any:
-        """One matrix product: no root, and nothing that is the same for all classes."""
+        """Rank with one matrix product, without the root and the terms that are equal for all classes."""
         if not is_tensor(x) or x.dim() != 3 or (s is not None and s.dim() == p.dim() + 1):
             return super().order(x, p, s)
         import torch
@@ -72,9 +93,9 @@ class Euclidean(Distance):
 
 
 class Cosine(Distance):
-    """1 minus the cosine of the angle between x and p_c under the inner product S_c."""
+    """1 minus the cosine of the angle between x and p_c in the metric S_c."""
 
-    power = 2.0  # of the noise of an embedding, to which the angle's square is proportional
+    power = 2.0  # 1 - cos grows with the square of the angle, and the angle with the noise of the embedding
     scale_free = True
 
     def value(self, x: Any, p: Any, s: Any) -> Any:
@@ -97,35 +118,37 @@ def find_distance(name: str) -> Distance:
 
 
 def distances(x: Tensor, p: Tensor, s_class: Tensor | None = None, distance: str = "euclidean") -> Tensor:
-    r"""The distance of each query to each class, in the class's own metric.
+    """Return the distance of each query from each class, in the metric of the class.
 
-    .. math:: d_c^2(x) = (x - p_c)^T S_c (x - p_c)
+        d_c² = (x − p_c)ᵀ S_c (x − p_c)
 
-    `euclidean` is d, `squared_euclidean` is d^2, `sqrt_euclidean` is the root of d, and `cosine` is 1 minus the cosine
-    of the angle between x and p_c under the inner product S_c.
+    `euclidean` is d, `squared_euclidean` is d², `sqrt_euclidean` is √d, and `cosine` is 1 minus the cosine of the angle
+    between x and p_c in the metric S_c.
 
     Args:
-        x: queries, (..., N, D), a tensor or an array.
+        x: queries, (..., N, D). Tensors and NumPy arrays both work.
         p: prototypes, (..., C, D).
-        s_class: class precisions, (..., C, 1), (..., C, D) or (..., C, D, D); without them S_c is the identity.
-        distance: its name.
+        s_class: class precisions, (..., C, 1), (..., C, D) or (..., C, D, D). By default S_c is the identity.
+        distance: one of the names above, or `module:Class` for your own.
 
     Returns:
-        (..., N, C)
+        The distances, (..., N, C).
 
-    >>> import torch
-    >>> x, p = torch.tensor([[3.0, 4.0]]), torch.tensor([[0.0, 0.0], [3.0, 0.0]])
-    >>> distances(x, p)
-    tensor([[5., 4.]])
-    >>> distances(x, p, torch.tensor([[1.0], [4.0]]))
-    tensor([[5., 8.]])
+    Examples:
+        >>> import gaussproto as gp
+        >>> import torch
+        >>> x, p = torch.tensor([[3.0, 4.0]]), torch.tensor([[0.0, 0.0], [3.0, 0.0]])
+        >>> gp.distances(x, p)
+        tensor([[5., 4.]])
+        >>> gp.distances(x, p, torch.tensor([[1.0], [4.0]]))
+        tensor([[5., 8.]])
     """
     value: Callable[..., Tensor] = find_distance(distance).value
     return value(x, p, s_class)
 
 
 def _products(x: Any, p: Any, s: Any) -> tuple[Any, Any, Any]:
-    """x^T S x (N, C), x^T S p (N, C) and p^T S p (1, C) as matrix products: no (N, C, D) array unless S is full."""
+    """Return xᵀ S x (N, C), xᵀ S p (N, C) and pᵀ S p (1, C) without an array (N, C, D), unless S is full."""
     if s is None:
         s = ones_like(p[..., :1])
     if s.ndim == p.ndim + 1:

@@ -1,4 +1,4 @@
-"""Support points -> one Gaussian for each class."""
+"""Prototypes: from the supports of each class to one Gaussian."""
 
 from typing import Any
 
@@ -9,33 +9,39 @@ from gaussproto.formulas.embedded import is_tensor, ones_like
 
 
 def class_prototypes(x: Any, s: Any = None, labels: Any = None, way: int | None = None) -> tuple[Any, Any]:
-    r"""The product of the Gaussians of each class's supports.
+    """Combine the supports of each class into one Gaussian, the product of theirs.
 
-    .. math:: s_c = \sum_i s_i \qquad p_c = s_c^{-1} \sum_i s_i x_i
+        s_c = Σᵢ sᵢ
+        p_c = s_c⁻¹ Σᵢ sᵢ xᵢ
 
-    The precision may have one entry for all directions (radius), one for each (diagonal), or be a matrix (full).
-    Without a precision the prototype is the mean, and the class has none either. Tensors or NumPy arrays.
+    A support with a higher precision counts for more. Without precisions, the prototype is the plain mean. Tensors and
+    NumPy arrays both work.
 
     Args:
-        x: embeddings, (..., C, K, D) for equal shots; or (N, D) with `labels`, for unequal ones.
-        s: precisions, like x with a last axis of 1 or D, or with two last axes (D, D).
-        labels: (N,) the class of each support, from 0 to way - 1.
-        way: the number of classes, if labels are given; else it is C.
+        x: embeddings of the supports, (..., C, K, D). Pass (N, D) and `labels` if the classes differ in size.
+        s: precisions, the shape of x with a last axis of 1 (radius) or D (diagonal), or with two, (D, D) (full).
+        labels: the class of each support, (N,), from 0 to way - 1.
+        way: the number of classes, by default the highest label + 1. Used only with `labels`.
 
     Returns:
-        The prototypes, (..., C, D), and the class precisions, like s without its K axis.
+        The prototypes (..., C, D) and the class precisions, shaped like s without K, or None without s.
 
-    >>> x, s = np.array([[[0.0, 0.0], [1.0, 2.0]]]), np.array([[[3.0], [1.0]]])
-    >>> class_prototypes(x, s)
-    (array([[0.25, 0.5 ]]), array([[4.]]))
-    >>> class_prototypes(x[0], s[0], labels=np.array([0, 0]))
-    (array([[0.25, 0.5 ]]), array([[4.]]))
+    Examples:
+        The first support has three times the precision of the second, so the prototype is closer to it.
+
+        >>> import gaussproto as gp
+        >>> import numpy as np
+        >>> x, s = np.array([[0.0, 0.0], [1.0, 2.0]]), np.array([[3.0], [1.0]])
+        >>> gp.class_prototypes(x[None], s[None])  # one class of two supports
+        (array([[0.25, 0.5 ]]), array([[4.]]))
+        >>> gp.class_prototypes(x, s, labels=np.array([0, 0]))
+        (array([[0.25, 0.5 ]]), array([[4.]]))
     """
     if labels is not None:
         counts = np.bincount(labels.cpu() if is_tensor(labels) else labels, minlength=way or 0)
         if not counts.all():
             empty = np.flatnonzero(counts == 0).tolist()
-            raise InputError(f"each of the {len(counts)} classes needs at least one support; classes {empty} have none")
+            raise InputError(f"each of the {len(counts)} classes needs at least one support: classes {empty} have none")
         way = len(counts)
     elif x.shape[-2] == 0:
         raise InputError(f"each class needs at least one support (found embeddings of shape {tuple(x.shape)})")
@@ -43,7 +49,7 @@ def class_prototypes(x: Any, s: Any = None, labels: Any = None, way: int | None 
     def total(t: Any, axis: int) -> Any:
         return t.sum(axis) if labels is None else _total(t, labels, way)
 
-    with np.errstate(all="ignore"):  # the caller checks the result
+    with np.errstate(all="ignore"):  # callers check the result
         if s is None:
             return total(x, -2) / total(ones_like(x[..., :1]), -2), None
         if s.ndim == x.ndim:
@@ -54,7 +60,7 @@ def class_prototypes(x: Any, s: Any = None, labels: Any = None, way: int | None 
 
 
 def support_shares(s: np.ndarray | None, s_class: np.ndarray | None, labels: np.ndarray) -> np.ndarray:
-    """(N,) the share that each support has in its prototype: tr(S_c^-1 S_i) / D."""
+    """Return the share of each support in its prototype, (N,): tr(S_c⁻¹ Sᵢ) / D."""
     if s is None or s_class is None:
         return np.asarray(1 / np.bincount(labels)[labels])
     if s.ndim == 2:
@@ -63,7 +69,7 @@ def support_shares(s: np.ndarray | None, s_class: np.ndarray | None, labels: np.
 
 
 def _total(t: Any, labels: Any, way: int | None) -> Any:
-    """The sum over the supports of each class, (N, ...) -> (way, ...)."""
+    """Sum over the supports of each class, (N, ...) -> (way, ...)."""
     if is_tensor(t):
         return t.new_zeros(way, *t.shape[1:]).index_add(0, labels, t)
     total = np.zeros((way or 0, *t.shape[1:]), dtype=t.dtype)
@@ -72,7 +78,7 @@ def _total(t: Any, labels: Any, way: int | None) -> Any:
 
 
 def _solve(s_class: Any, sx: Any) -> Any:
-    """S^-1 (S x) in double precision: in single, a steep matrix may not even be positive definite."""
+    """Solve S_c p = Σᵢ Sᵢ xᵢ. Tensors use float64: in float32 a steep S_c may not even be positive definite."""
     if not is_tensor(sx):
         return np.linalg.solve(s_class, sx[..., None])[..., 0]
     import torch

@@ -1,1 +1,1 @@
-"""The paper's method, one idea a file."""
+"""The paper's network. Start with `network.py`."""

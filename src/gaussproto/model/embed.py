@@ -1,4 +1,4 @@
-"""Embed many images in batches, each by itself or each batch by its own statistics."""
+"""Embed many images in batches: each image independently, or with the statistics of its batch."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,19 +6,40 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from gaussproto.data.images import LabelledImages
 from gaussproto.formulas.embedded import Embedded
 from gaussproto.model.network import GaussianPrototypicalNetwork
 from gaussproto.progress import Progress
 
-BATCH = 256  # images embedded at once: with fewer, transforming the big encoder's filters each time costs a fifth
+BATCH = 256  # images at once; with fewer, transforming the big encoder's filters so often costs a fifth of the time
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
 
 @torch.no_grad()
 def embed_all(
-    network: GaussianPrototypicalNetwork, images: Tensor, progress: Progress | None = None
+    network: GaussianPrototypicalNetwork, images: Tensor | LabelledImages, progress: Progress | None = None
 ) -> Embedded[Tensor]:
-    """Every image by itself (running statistics): x (N, D), s (N, E) or None."""
+    """Embed many images in batches, each image independently of the others.
+
+    Batch norm uses its running statistics, and no gradients are computed.
+
+    Args:
+        network: the network. Its training or evaluation mode is restored afterwards.
+        images: `LabelledImages`, or a tensor (N, channels, H, W) of uint8 or of floats from 0 to 1.
+        progress: a function that is called after each batch with "embedding", the number of images done, and N.
+
+    Returns:
+        The embeddings x (N, D) and the precisions s (N, E), or None for a vanilla network.
+
+    Examples:
+        >>> import gaussproto as gp
+        >>> import torch
+        >>> network = gp.GaussianPrototypicalNetwork(gp.NetworkConfig(covariance="diagonal"))
+        >>> x, s = gp.embed_all(network, torch.zeros(300, 1, 28, 28, dtype=torch.uint8))
+        >>> x.shape, s.shape
+        (torch.Size([300, 64]), torch.Size([300, 64]))
+    """
+    images = images.images if isinstance(images, LabelledImages) else images
     parts = []
     with evaluating(network):
         for start in range(0, len(images), BATCH):
@@ -35,7 +56,7 @@ def embed_batch(network: GaussianPrototypicalNetwork, images: Tensor) -> Embedde
 
 @contextmanager
 def evaluating(network: nn.Module) -> Iterator[None]:
-    """Within, the network is in evaluation mode; afterwards in the mode it was in."""
+    """Put the network into evaluation mode, and restore its mode afterwards."""
     training = network.training
     if training:
         network.eval()
@@ -48,7 +69,7 @@ def evaluating(network: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def batch_statistics(network: nn.Module) -> Iterator[None]:
-    """Within, the batch norms use the statistics of the batch they see, and remember nothing of it."""
+    """Let batch norm use the statistics of each batch, and leave the running statistics unchanged."""
     norms = [module for module in network.modules() if isinstance(module, BATCH_NORMS)]
     kept = [(norm.running_mean, norm.running_var) for norm in norms]
     try:

@@ -1,4 +1,4 @@
-"""Image -> one vector [x, s_raw] of D + R numbers, R being what the covariance needs."""
+"""Encoders: from an image to one vector [x, s_raw], D numbers of the embedding and R raw numbers of the precision."""
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -8,26 +8,27 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from gaussproto.errors import InputError
 from gaussproto.model.cpu import pixels
 
-ENOUGH_IMAGES = 32  # for `cpu.pixels`: with fewer, transforming the filters costs more than it saves
+ENOUGH_IMAGES = 32  # with fewer, `cpu.pixels` spends more on transforming the filters than it saves
 
 
 class Block(nn.Module):
-    """3x3 convolution -> batch norm -> ReLU -> 2x2 max pool.
+    """A block of the encoder: 3x3 convolution, batch norm, ReLU, 2x2 max pool.
 
-    The ReLU is computed after the pool, on a quarter of the numbers: both are monotone, so they commute.
-    The last `linear` channels do not pass the ReLU.
+    The ReLU is computed after the pool, on a quarter of the numbers. Both are monotone, so the result is the same. The
+    last `linear` channels skip the ReLU.
     """
 
     def __init__(self, inputs: int, outputs: int, linear: int = 0) -> None:
         super().__init__()
-        self.conv = nn.Conv2d(inputs, outputs, 3, padding="same", bias=False)  # batch norm brings the bias
+        self.conv = nn.Conv2d(inputs, outputs, 3, padding="same", bias=False)  # batch norm adds the bias
         self.norm = nn.BatchNorm2d(outputs)
         self.linear = linear
 
     def forward(self, x: Tensor) -> Tensor:
-        """(N, inputs, H, W) -> (N, outputs, H // 2, W // 2)."""
+        """Map (N, inputs, H, W) to (N, outputs, H // 2, W // 2)."""
         return self.activate(F.max_pool2d(self.norm(self.conv(x)), 2), channels=1)
 
     def activate(self, y: Tensor, channels: int) -> Tensor:
@@ -38,7 +39,9 @@ class Block(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Four blocks; 28 x 28 pixels become 1 x 1, and what other sizes leave is averaged to one vector.
+    """The paper's encoder: a block for each of `filters`, and a last one with `outputs` channels.
+
+    Four blocks reduce 28 x 28 pixels to one. If an image leaves more pixels, the encoder averages them.
 
     >>> Encoder(filters=(64, 64, 64), outputs=65)(torch.zeros(2, 1, 28, 28)).shape
     torch.Size([2, 65])
@@ -51,7 +54,7 @@ class Encoder(nn.Module):
         self.blocks = nn.Sequential(*blocks, Block(widths[-1], outputs, linear))
 
     def forward(self, images: Tensor) -> Tensor:
-        """(N, channels, H, W), from 0 to 1 -> (N, outputs); the mean of each image is taken off first."""
+        """Map images (N, channels, H, W) from 0 to 1 to (N, outputs), after subtracting the mean of each image."""
         images = images - images.mean(dim=(1, 2, 3), keepdim=True)
         blocks = cast("Iterable[Block]", self.blocks)
         by_pixels = images.device.type == "cpu" and len(images) >= ENOUGH_IMAGES and not torch.compiler.is_compiling()
@@ -60,9 +63,9 @@ class Encoder(nn.Module):
 
 
 class Head(nn.Module):
-    """Any network that maps images to vectors of `features` numbers, and a linear layer to the D + R outputs.
+    """A backbone that maps images to vectors (N, features), and a linear layer that maps those to D + R outputs.
 
-    The embedding is linear; the precision passes a ReLU if `precision_relu`.
+    With `precision_relu` the R raw numbers of the precision pass a ReLU. The embedding never does.
     """
 
     def __init__(self, backbone: nn.Module, features: int, D: int, R: int, precision_relu: bool) -> None:
@@ -72,7 +75,13 @@ class Head(nn.Module):
         self.D, self.precision_relu = D, precision_relu
 
     def forward(self, images: Tensor) -> Tensor:
-        y: Tensor = self.head(self.backbone(images))
+        vectors: Tensor = self.backbone(images)
+        if vectors.shape != (len(images), self.head.in_features):
+            raise InputError(
+                f"the encoder must return vectors of shape (N, features), here ({len(images)}, "
+                f"{self.head.in_features}) (found {tuple(vectors.shape)}): change `features` or the encoder"
+            )
+        y: Tensor = self.head(vectors)
         if self.precision_relu:
             y = torch.cat([y[:, : self.D], F.relu(y[:, self.D :])], dim=1)
         return y

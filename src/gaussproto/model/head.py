@@ -1,4 +1,4 @@
-"""A small Gaussian head on feature vectors from any backbone; `training/head.py` trains it."""
+"""A small Gaussian head for feature vectors from any backbone. `training/head.py` trains it."""
 
 import json
 from collections.abc import Mapping
@@ -14,17 +14,27 @@ from gaussproto.files import write_then_rename
 from gaussproto.formulas.embedded import Embedded
 from gaussproto.model.network import GaussianPrototypicalNetwork
 
-HIDDEN = 32  # between a vector and its precision
+HIDDEN = 32  # units of the hidden layer that predicts the precision
 METADATA = "gaussproto-head"
 
 
 class GaussianHead(GaussianPrototypicalNetwork):
-    """A Gaussian prototypical network whose images are vectors of `features` numbers.
+    """A Gaussian prototypical network that takes feature vectors instead of images.
 
-    >>> head = GaussianHead(features=512, embedding_dim=64)
-    >>> x, s = head.embed(torch.zeros(3, 512))
-    >>> x.shape, s.shape
-    (torch.Size([3, 64]), torch.Size([3, 1]))
+    Train one with `gaussproto.train_head`. A new head copies the vectors to the embedding and gives all of them the
+    same precision.
+
+    Args:
+        features: the length of the vectors.
+        embedding_dim: the size of the embedding, by default that of the vectors.
+
+    Examples:
+        >>> import gaussproto as gp
+        >>> import torch
+        >>> head = gp.GaussianHead(features=512, embedding_dim=64)
+        >>> x, s = head.embed(torch.zeros(3, 512))
+        >>> x.shape, s.shape
+        (torch.Size([3, 64]), torch.Size([3, 1]))
     """
 
     def __init__(self, features: int, embedding_dim: int | None = None) -> None:
@@ -33,16 +43,17 @@ class GaussianHead(GaussianPrototypicalNetwork):
             embedding_dim=D, covariance="radius", transform="exp", precision_relu=False, weighting="prototype"
         )
         super().__init__(config, backbone=nn.Identity(), features=features)
-        self.config = config  # the head is the encoder
+        self.config = config  # undo the names that the parent recorded for the placeholder backbone
         self.features = features
         self.encoder: _VectorEncoder = _VectorEncoder(features, D)
 
     def embed(self, images: Tensor) -> Embedded[Tensor]:
+        """Map vectors (N, features) to embeddings x (N, D) and precisions s (N, 1)."""
         x, s_raw = self.encoder(images).split(self.sizes, dim=1)
         return Embedded(x, self.precision(s_raw))
 
     def save(self, path: Path | str) -> None:
-        """Write the head to a safetensors file, which can then be named as an encoder."""
+        """Write the head to a safetensors file. A classifier takes its path as the encoder."""
         tensors = {name: t.detach().cpu().contiguous().clone() for name, t in self.state_dict().items()}
         settings = {"features": self.features, "embedding_dim": self.config.embedding_dim}
         with write_then_rename(Path(path)) as temporary:
@@ -50,19 +61,19 @@ class GaussianHead(GaussianPrototypicalNetwork):
 
 
 def head_of(path: Path, metadata: Mapping[str, str], tensors: dict[str, Tensor]) -> GaussianHead | None:
-    """The head in an opened file, or None if it holds something else."""
+    """Return the head stored in a file that was read, or None if the file holds something else."""
     if METADATA not in metadata:
         return None
     try:
         head = GaussianHead(**json.loads(metadata[METADATA]))
         head.load_state_dict(tensors)
     except (TypeError, RuntimeError, json.JSONDecodeError) as error:
-        raise InputError(f"the head in {path} does not fit its own settings ({error}): train it again") from error
+        raise InputError(f"the head in {path} does not match its settings ({error}): train it again") from error
     return head.eval()
 
 
 class _VectorEncoder(nn.Module):
-    """Centred and scaled vectors -> a linear map for x beside a small network for s_raw, which begins at 0."""
+    """A linear map from centred and scaled vectors to x, and a small network to s_raw, which starts at 0."""
 
     mean: Tensor
     scale: Tensor
@@ -70,7 +81,7 @@ class _VectorEncoder(nn.Module):
     def __init__(self, features: int, D: int) -> None:
         super().__init__()
         self.register_buffer("mean", torch.zeros(features))
-        self.register_buffer("scale", torch.ones(()))  # one for all: the vectors' own metric stays
+        self.register_buffer("scale", torch.ones(()))  # one scale for all directions keeps the metric of the vectors
         self.embedding = nn.Linear(features, D, bias=False)
         last = nn.Linear(HIDDEN, 1)
         self.raw = nn.Sequential(nn.Linear(features, HIDDEN), nn.ReLU(), last)
@@ -79,7 +90,7 @@ class _VectorEncoder(nn.Module):
         nn.init.zeros_(last.bias)
 
     def begin(self, vectors: Tensor) -> None:
-        """Take the middle and the size of the training vectors, and their widest directions if D is smaller."""
+        """Set the mean and scale of the training vectors and, if D is smaller, start from their principal axes."""
         self.mean.copy_(vectors.mean(dim=0))
         centred = vectors - self.mean
         self.scale.copy_(centred.square().mean().sqrt().clamp_min(1e-12))

@@ -1,1 +1,1 @@
-"""The paper's tables and figures: its rows, their runs, its numbers beside ours."""
+"""The paper's tables and figures: the runs behind them, and the paper's numbers beside ours."""

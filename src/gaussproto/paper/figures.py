@@ -1,4 +1,4 @@
-"""The eleven figures of the paper: what each shows, the runs that it is drawn from, and how."""
+"""Draw the eleven figures of the paper from runs."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -27,20 +27,26 @@ from gaussproto.report.source import RunSource
 from gaussproto.runs.folder import RunFolder
 from gaussproto.setting_types import Norm
 
-HISTOGRAM_CLASSES = 300  # unturned test classes whose precisions are measured
+HISTOGRAM_CLASSES = 300  # test classes whose precisions are measured, without rotations
 Runs = Mapping[str, RunSource]  # by the label in the figure
-Drawn = tuple[Figure, str]  # a figure, and the note that a reader of it needs
+Drawn = tuple[Figure, str]  # a figure and its note
 BEST = dict(zip(LITERATURE_TASKS, LITERATURE["Prototypical networks"], strict=True))
 BEFORE_THE_PAPER = {shot: float(BEST[20, shot]) / 100 for shot in (1, 5)}  # 20-way accuracy on Omniglot
 
 
 @dataclass(frozen=True)
 class Options:
-    """What can be chosen about a figure."""
+    """Options of a figure.
 
-    norm: Norm = "running"  # of the scores in figures 4 and 5
+    Attributes:
+        norm: statistics of the scores in figures 4 and 5.
+        way: way of the scores in figures 4, 5 and 7.
+        seed: of the episode or images that the figure shows.
+    """
+
+    norm: Norm = "running"
     way: int = 20
-    seed: int = 0  # of the episode that is shown
+    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -48,19 +54,19 @@ class PaperFigure:
     """A figure of the paper."""
 
     title: str
-    needs: str  # the runs that it takes, in words
+    needs: str  # the runs that it needs, in words
     draw: Callable[[Runs, Options], Drawn]
-    rows: Mapping[str, Row]  # by their labels in the legend; the label of a single run is not shown
+    rows: Mapping[str, Row]  # by their labels in the legend, which a single run does not have
 
     @property
     def run_counts(self) -> range:
-        return range(2, 7) if len(self.rows) > 1 else range(1, 2)  # colours can tell six apart
+        return range(2, 7) if len(self.rows) > 1 else range(1, 2)  # there are six colours
 
 
 def draw_figure(number: int | str, runs: Runs, options: Options | None = None) -> Drawn:
     figure = _find(number)
     if len(runs) not in figure.run_counts:
-        raise InputError(f"figure {number} takes {figure.needs} (found {len(runs)}: {', '.join(runs) or 'none'})")
+        raise InputError(f"figure {number} needs {figure.needs} (found {len(runs)}: {', '.join(runs) or 'none'})")
     return figure.draw(runs, options or Options())
 
 
@@ -74,16 +80,31 @@ def write_figure(
     progress: Progress = silent,
     loaded: dict[DataConfig, LabelledImages] | None = None,
 ) -> list[Path]:
-    """Draw one figure of the paper with its note and write `figure-NN.svg` and `figure-NN.png`; returns their paths.
+    """Draw a figure of the paper from runs, with a note, and write `figure-NN.svg` and `figure-NN.png`.
+
+    Figures 4, 5 and 8 compare two to six runs, the others show one. Figures 4 and 5 need evaluated runs.
 
     Args:
         number: of the figure, from 1 to 11.
-        runs: run folders, by the label that each gets in the figure; `FIGURES` says what a figure needs.
-        folder: where the files go.
-        options: which scores or which episode it shows.
-        data_root: where Omniglot's files are, as for `load_data`.
+        runs: the run folders, by their labels in the figure.
+        folder: where to write the files. It is created if needed.
+        options: the scores or the episode to show.
+        data_root: the folder with Omniglot's files, as for `load_data`.
         progress: called as images are read and embedded.
-        loaded: test images by their configuration, to share among figures.
+        loaded: test images by their configuration. Pass the same dictionary to share them between calls.
+
+    Returns:
+        The paths of the two files.
+
+    Examples:
+        >>> import gaussproto as gp
+        >>> from tempfile import TemporaryDirectory
+        >>> config = gp.preset("demo", filters=(4, 4, 4), embedding_dim=4, way=5, episodes=20)
+        >>> with TemporaryDirectory() as folder:
+        ...     run = gp.train(config, gp.load_data(config.data).train, f"{folder}/tiny")
+        ...     files = gp.write_figure(2, {"tiny": run.folder}, folder)
+        >>> [file.name for file in files]
+        ['figure-02.svg', 'figure-02.png']
     """
     title = _find(number).title
     loaded = {} if loaded is None else loaded
@@ -96,7 +117,7 @@ def write_figure(
 def write_figures(
     runs: Path, folder: Path, data_root: Path | None = None, progress: Progress = silent
 ) -> tuple[list[Path], list[str]]:
-    """Draw every figure whose runs are in `runs`; returns the files, and what is left out with the reason."""
+    """Draw every figure whose runs are in `runs`. Return the files, and the skipped figures with the reason."""
     files: list[Path] = []
     left_out = []
     loaded: dict[DataConfig, LabelledImages] = {}
@@ -104,11 +125,11 @@ def write_figures(
         paths = {label: runs / row.name for label, row in figure.rows.items()}
         missing = [path.name for path in paths.values() if not RunFolder(path).ended]
         if missing:
-            left_out.append(f"figure {number}, which needs {', '.join(missing)}")
+            left_out.append(f"figure {number} (needs {', '.join(missing)})")
             continue
         try:
             files += write_figure(number, paths, folder, data_root=data_root, progress=progress, loaded=loaded)
-        except InputError as error:  # the others are still worth having
+        except InputError as error:  # draw the others
             left_out.append(f"figure {number} ({error})")
         progress("figures", number, len(FIGURES))
     return files, left_out
@@ -118,26 +139,26 @@ def _find(number: int | str) -> PaperFigure:
     try:
         return FIGURES[int(number)]
     except (KeyError, ValueError):
-        raise InputError(f"the figures of the paper go from 1 to {len(FIGURES)} (found {number!r})") from None
+        raise InputError(f"the figure must be a number from 1 to {len(FIGURES)} (found {number!r})") from None
 
 
 def _source_note(run: RunSource) -> str:
-    return f"Run {run.name}, test classes of {run.config.data.data}, running statistics (each image by itself)."
+    return f"Run {run.name}, test classes of {run.config.data.data}, running statistics (each image independently)."
 
 
 def _draw_diagram(run: RunSource, options: Options) -> Drawn:
     encoder = run.network.encoder
     if not isinstance(encoder, Encoder):
-        raise InputError(f"{run.path} has an encoder other than the paper's, whose blocks this figure shows")
+        raise InputError(f"this figure shows the blocks of the paper's encoder (found another encoder in {run.path})")
     view = view_episode(run.network, run.images, way=4, shot=3, query=4, seed=options.seed)
     outputs = [block.conv.out_channels for block in encoder.blocks]  # type: ignore[union-attr]
-    episode = f"An episode of {len(view.names)} classes drawn by seed {options.seed}. {space_note(view)}"
+    episode = f"An episode of {len(view.names)} classes (seed {options.seed}). {space_note(view)}"
     return network_diagram(view, outputs, view.hardest), f"{_source_note(run)} {episode}"  # type: ignore[arg-type]
 
 
 def _draw_space(run: RunSource, options: Options) -> Drawn:
     view = view_episode(run.network, run.images, way=4, shot=5, query=4, seed=options.seed)
-    note = f"{_source_note(run)} {len(view.names)} classes drawn by seed {options.seed}. {space_note(view)}"
+    note = f"{_source_note(run)} {len(view.names)} classes (seed {options.seed}). {space_note(view)}"
     return embedding_space(view, view.hardest), note
 
 
@@ -145,7 +166,7 @@ def _draw_rotations(run: RunSource, options: Options) -> Drawn:
     classes = run.images.unturned()
     c = classes[int(torch.randint(len(classes), (), generator=torch.Generator().manual_seed(options.seed)))]
     pixels = run.images.images[int(run.images.starts[c])].numpy()
-    note = f"A drawing of {run.images.classes[c]}, {run.config.data.data}; each rotation is another class."
+    note = f"A drawing of {run.images.classes[c]} ({run.config.data.data}). Each rotation is a separate class."
     return rotations(pixels), note
 
 
@@ -153,7 +174,7 @@ def _draw_shots(runs: Runs, options: Options) -> Drawn:
     evaluations = {label: run.scores(options.way, options.norm) for label, run in runs.items()}
     data = {(evaluation.data, evaluation.classes) for evaluation in evaluations.values()}
     if len(data) > 1:
-        raise InputError("the runs were scored on different test classes, so their accuracies cannot be compared")
+        raise InputError("the runs were scored on different test classes and cannot be compared: choose other runs")
     which = "; ".join(f"{label}: run {runs[label].name}, {e.checkpoint_text}" for label, e in evaluations.items())
     ((name, classes),) = data
     note = (
@@ -166,28 +187,29 @@ def _draw_shots(runs: Runs, options: Options) -> Drawn:
 def _draw_loss(runs: Runs, options: Options) -> Drawn:
     for run in runs.values():
         if not len(run.curve.episodes):
-            raise InputError(f"{run.path} has no log of its training: train it again to get one")
-    which = "; ".join((f"{label}: " if len(runs) > 1 else "") + _training_note(run) for label, run in runs.items())
-    note = f"Training loss under batch statistics, thin every ten episodes, thick their running mean; {which}."
+            raise InputError(f"{run.path} has no training log: train the run again")
+    begin = "{label}: run" if len(runs) > 1 else "Run"
+    which = "; ".join(f"{begin.format(label=label)} {_training_note(run)}" for label, run in runs.items())
+    note = f"Training loss with batch statistics: thin every ten episodes, thick the running mean. {which}."
     return loss_over_episodes({label: run.curve for label, run in runs.items()}), note
 
 
 def _training_note(run: RunSource) -> str:
     training = run.config.training
-    rate = f"halved every {training.halve_every:,} episodes" if training.schedule == "halving" else training.schedule
-    return f"run {run.name} on {run.config.data.data}, {run.config.episode.way}-way, learning rate {rate}"
+    halved = training.schedule == "halving"
+    rate = f"halved every {training.halve_every:,} episodes" if halved else f"{training.schedule} schedule"
+    return f"{run.name} on {run.config.data.data}, {run.config.episode.way}-way, learning rate: {rate}"
 
 
 def _draw_test_curve(run: RunSource, options: Options) -> Drawn:
     tested = run.metrics.curve
     if not tested:
-        raise InputError(f"{run.path} has no test scores along its training (no curve in its metrics.json)")
+        raise InputError(f"{run.path} has no test scores during training (no curve in its metrics.json)")
     data = run.config.data.data
     earlier = BEFORE_THE_PAPER if data == "omniglot" and options.way == 20 else None
     note = (
-        f"Run {run.name} on {data}; test under {tested[0].norm} statistics with 95 % intervals, training under "
-        "batch statistics, thin every ten episodes, thick their running mean."
-        f"{' Dotted: prototypical networks.' if earlier else ''}"
+        f"Run {run.name} on {data}. Test: {tested[0].norm} statistics with 95 % intervals. Training: batch statistics, "
+        f"thin every ten episodes, thick the running mean.{' Dotted: prototypical networks.' if earlier else ''}"
     )
     return accuracy_over_episodes({run.name: run.curve}, tested, options.way, earlier), note
 
@@ -196,10 +218,10 @@ def _draw_precisions(run: RunSource, options: Options) -> Drawn:
     sample = run.images.sample_of_classes(HISTOGRAM_CLASSES)
     precisions = measure_precisions(run.network, sample.images, seed=options.seed, progress=run.progress)
     if precisions is None:
-        raise InputError(f"{run.path} is a vanilla network: it predicts no precision")
+        raise InputError(f"{run.path} is a vanilla network without precisions: choose a Gaussian one")
     sizes = ", ".join(map(str, precisions.sizes))
     note = (
-        f"{_source_note(run)} {len(sample):,} drawings; damaged ones are down-sampled to {sizes} pixels and back. "
+        f"{_source_note(run)} {len(sample):,} images. Damaged ones are down-sampled to {sizes} pixels and back. "
         f"{precisions.sentence()}"
     )
     return precision_histogram(precisions), note

@@ -1,5 +1,6 @@
-"""Train and score the runs of a table or of the figures: what is done is skipped, what was stopped goes on."""
+"""Train and score the runs of a table or of the figures. Skip finished runs and continue stopped ones."""
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,29 +16,41 @@ from gaussproto.evaluation.robustness import damage_study
 from gaussproto.paper.figures import FIGURES, write_figures
 from gaussproto.paper.rows import ROWS, TABLES, TARGETS, Budget, Row, unique
 from gaussproto.paper.tables import caveats, hardware, make_tables, read_runs, write_tables
-from gaussproto.progress import Progress, silent
+from gaussproto.progress import Progress, silent, time_text
 from gaussproto.runs.checkpoint import load_checkpoint
 from gaussproto.runs.folder import RunFolder, load_network
-from gaussproto.runs.metrics import CurvePoint, LogRecord
+from gaussproto.runs.metrics import CurvePoint, LogRecord, Metrics
 from gaussproto.setting_types import Norm
 from gaussproto.table import Table
 from gaussproto.training.train import RunResult, train
 
-QUICK_CLASSES = 200  # test classes at the budget quick: to score all takes longer than to train for a minute
+DONE_BEFORE = 2.0  # seconds; a run that takes less was already trained and scored
+QUICK_CLASSES = 200  # test classes at the budget quick; scoring all would take longer than training
 
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What `reproduce` leaves; only `folder` and `stopped` if a signal stopped a training."""
+    """The result of `reproduce`. If a signal stopped it, only `folder` and `stopped` are set.
 
-    folder: Path  # of the runs
+    Attributes:
+        folder: the folder of the runs.
+        stopped: the run that a signal stopped, or None.
+        tables: the tables of the target.
+        notes: how to read the tables.
+        hardware: what the runs were trained on.
+        page: a Markdown file with every table.
+        figures: the files of the figures.
+        left_out: figures that were not drawn, with the reason.
+    """
+
+    folder: Path
     stopped: RunResult | None = None
     tables: tuple[Table, ...] = ()
-    notes: tuple[str, ...] = ()  # how to read the tables
-    hardware: str = ""  # that the runs were trained on
-    page: Path | None = None  # every table, as Markdown
+    notes: tuple[str, ...] = ()
+    hardware: str = ""
+    page: Path | None = None
     figures: tuple[Path, ...] = ()
-    left_out: tuple[str, ...] = ()  # figures that were not drawn, with the reason
+    left_out: tuple[str, ...] = ()
 
 
 def reproduce(
@@ -50,45 +63,82 @@ def reproduce(
     data_root: Path | None = None,
     device: str = "cpu",
     on_log: Callable[[Row, LogRecord], None] = lambda row, record: None,
+    say: Callable[[str], None] = lambda sentence: None,
     progress: Progress = silent,
 ) -> Reproduction:
-    """Train and score what a table or the figures of the paper need, and put its numbers beside ours.
+    """Train and score the runs of a table or of the figures of the paper, and compare the numbers with the paper's.
 
-    Runs that are finished are not trained again, and a run that was stopped goes on.
+    Finished runs are skipped and stopped runs continue, so you can repeat a call at any time.
 
     Args:
         target: verification, results, distances, ours, seeds, comparison, figures or all.
-        budget: quick takes minutes and shows that it works; standard is our recipe, paper the paper's own.
-        only: the names of some rows, separated by commas, such as "small-none,small-radius".
-        out: the folder of the runs; `runs/reproduce-BUDGET` if None, with the name of data other than Omniglot.
-        data: what to train and test on; strokes works without Omniglot.
-        data_root: where Omniglot's files are, as for `load_data`.
-        device: where it trains.
-        on_log: called with the row that is trained and each record of its log.
+        budget: `quick` takes minutes and only shows that everything works. `standard` is our recipe, `paper` the
+            paper's.
+        only: some rows of the target, separated by commas, for example "small-none,small-radius".
+        out: the folder of the runs. By default `runs/reproduce-BUDGET`, followed by the name of the data unless it is
+            Omniglot.
+        data: what to train and test on: omniglot, strokes (which needs no download), a folder or `module:function`.
+        data_root: the folder with Omniglot's files, as for `load_data`.
+        device: where to train: cpu, cuda or mps.
+        on_log: called with the current row and each record of its log.
+        say: called with messages for the user: the runs to do, and the scores of each.
         progress: called as images are read and embedded.
+
+    Returns:
+        The tables with their notes, and the files of the tables and figures.
+
+    Examples:
+        This takes a few minutes and writes to `runs/reproduce-quick-strokes`:
+
+        >>> import gaussproto as gp
+        >>> result = gp.reproduce("verification", "quick", data="strokes")  # doctest: +SKIP
+        >>> print(result.tables[0].markdown())  # doctest: +SKIP
+
+        An unknown name is refused, and the message lists the known ones:
+
+        >>> gp.reproduce("tables")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ...
+        gaussproto.errors.InputError: the target must be one of verification, results, distances, ours, seeds, ...
     """
     rows = select_rows(target, only)
     if budget not in get_args(Budget):
-        raise InputError(f"there is no budget {budget!r}: it is one of {', '.join(get_args(Budget))}")
-    configs = [row.config(budget).override(data=data) for row in rows]
+        raise InputError(f"budget must be one of {', '.join(get_args(Budget))} (found {budget!r})")
     suffix = "" if data == "omniglot" else f"-{Path(data).name}"
     folder = Path(out) if out else Path("runs") / f"reproduce-{budget}{suffix}"
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file: choose a folder with --out")
     split = load_data(DataConfig(data=data), data_root, progress)
+    configs = [row.config(budget).with_data(split.train.config) for row in rows]
     if budget == "quick":
         split = Split(split.train, split.test.sample_of_classes(QUICK_CLASSES))
-    for row, config in zip(rows, configs, strict=True):
-        log, named = partial(on_log, row), partial(_named, progress, row.name)
+    say(f"{len(rows)} run{'s' * (len(rows) > 1)} in {folder}: {', '.join(row.name for row in rows)}")
+    seconds: list[float] = []  # of each run
+    for number, (row, config) in enumerate(zip(rows, configs, strict=True), start=1):
+        started = time.perf_counter()
+        log, named = partial(on_log, row), partial(_named, progress, f"{row.name} ({number} of {len(rows)})")
         measure = partial(train_and_score, in_full=not row.repeats, device=device, on_log=log, progress=named)
         try:
             stopped = measure(config, split, folder / row.name)
-        except KeyboardInterrupt as interrupt:  # while it was scored; a training ends by itself
-            interrupt.add_note(f"stopped in {row.name}; the same command goes on")
+        except KeyboardInterrupt as interrupt:  # during scoring; training handles it itself
+            interrupt.add_note(f"stopped in {row.name}; run the same command again to continue")
             raise
         if stopped:
             return Reproduction(folder, stopped)
+        seconds.append(time.perf_counter() - started)
+        say(_ended(row, number, len(rows), RunFolder(folder / row.name).read_metrics(), seconds))
     return _show(target, budget, data, folder, data_root, progress)
+
+
+def _ended(row: Row, number: int, total: int, metrics: Metrics, seconds: Sequence[float]) -> str:
+    """Return the scores of a run, and the time left if the others take as long as those that were not skipped."""
+    shown = [score for each in metrics.evaluations[:1] for score in each.scores if score.shot in (1, 5)]
+    scores = ", ".join(f"{score.way}-way {score.shot}-shot {100 * score.accuracy:.2f} %" for score in shown)
+    sentence = f"{row.name} ({number} of {total}): {scores}"
+    busy = [each for each in seconds if each > DONE_BEFORE]
+    if number == total or not busy:
+        return sentence
+    return f"{sentence}; {total - number} left, about {time_text(sum(busy) / len(busy) * (total - number))}"
 
 
 def _show(
@@ -111,9 +161,9 @@ def _show(
 
 
 def select_rows(target: str, only: str | None = None) -> list[Row]:
-    """The rows whose runs a target needs, or `only` the named ones; the name of a repeated run stands for all seeds."""
+    """Return the rows that a target needs, or `only` those named. The name of a repeated run selects all its seeds."""
     if target not in TARGETS:
-        raise InputError(f"there is nothing to reproduce called {target!r}: it is one of {', '.join(TARGETS)}")
+        raise InputError(f"the target must be one of {', '.join(TARGETS)} (found {target!r})")
     of_figures = (row for figure in FIGURES.values() for row in figure.rows.values())
     rows = unique(of_figures if target == "figures" else TABLES.get(target, ROWS.values()))
     if not only:
@@ -123,7 +173,7 @@ def select_rows(target: str, only: str | None = None) -> list[Row]:
         named = [rows[name]] if name in rows else [row for row in rows.values() if row.repeats == name]
         if not named:
             known = ", ".join(dict.fromkeys(row.repeats or row.name for row in rows.values()))
-            raise InputError(f"--only names rows of {target}, which are {known} (found {name!r})")
+            raise InputError(f"--only must name rows of {target}: {known} (found {name!r})")
         selected |= unique(named)
     return list(selected.values())
 
@@ -132,35 +182,35 @@ def train_and_score(
     config: RunConfig, split: Split, folder: Path, *, in_full: bool = True, device: str = "cpu",
     on_log: Callable[[LogRecord], None] = lambda record: None, progress: Progress = silent,
 ) -> RunResult | None:  # fmt: skip
-    """Train a run to its end and score it for the tables and figures; returns its result only if a signal stopped it.
+    """Train a run and score it for the tables and figures. Return its result if a signal stopped it, otherwise None.
 
-    If not `in_full`, only the last checkpoint is scored, under running statistics, with clean and damaged supports.
+    If not `in_full`, score only the last checkpoint, with running statistics, on clean and damaged supports.
     """
     run = RunFolder(folder)
     begun = run.config.exists()
     if begun:
-        run.open(config, resume=True)  # refuses the folder of another run
+        run.open(config, resume=True)  # raises InputError if the folder holds another run
     if not run.ended:
         result = train(config, split.train, folder, resume=begun, device=device, on_log=on_log)
         if result.stopped_by:
             return result
-    score = partial(_score, run, config.data.data, split.test, progress=progress)
+    score = partial(_score, run, config.data.data, split.test, device=device, progress=progress)
     shots = usual_shots(split.test)
     score("last", "running", shots)
     if in_full:
         score("top", "running", shots)
         score("top", "batch", table_shots(split.test))
-        _score_snapshots(run, split.test, progress)
+        _score_snapshots(run, split.test, device, progress)
     if run.read_metrics().damage is None:
         way, shot = usual_ways(split.test)[-1], min(5, shots[-1])
-        study = damage_study(load_network(folder), split.test, way=way, shot=shot, progress=progress)
+        study = damage_study(load_network(folder, device), split.test, way=way, shot=shot, progress=progress)
         run.write_metrics(damage=study)
     return None
 
 
 def _score(
     run: RunFolder, data: str, images: LabelledImages, checkpoint: Literal["last", "top"], norm: Norm,
-    shots: Sequence[int], progress: Progress,
+    shots: Sequence[int], device: str, progress: Progress,
 ) -> None:  # fmt: skip
     before = run.read_metrics().evaluation(data, norm, checkpoint)
     done = set()
@@ -170,27 +220,29 @@ def _score(
     if not ways:
         return
     checkpoints = [load_checkpoint(path) for path in run.weights(checkpoint)]
-    for together in [ways] if norm == "running" else [[way] for way in ways]:  # one by one where it takes long
-        networks = [each.network() for each in checkpoints]
+    for together in (
+        [ways] if norm == "running" else [[way] for way in ways]
+    ):  # save each way, since batch statistics take long
+        networks = [each.network(device) for each in checkpoints]
         result = evaluate(networks, images, together, shots, norm=norm, progress=progress)
         run.write_evaluation(data, checkpoint, checkpoints, result)
 
 
-def _score_snapshots(run: RunFolder, images: LabelledImages, progress: Progress) -> None:
-    """Scores along the training; they show how the network learned and choose nothing."""
+def _score_snapshots(run: RunFolder, images: LabelledImages, device: str, progress: Progress) -> None:
+    """Score the snapshots of a training for its test curve. These scores select nothing."""
     points = {point.episode: point for point in run.read_metrics().curve}
     for path in run.snapshots():
         checkpoint = load_checkpoint(path)
         episode = checkpoint.position.episode
         if episode not in points:
             ways = usual_ways(images)[-1:]
-            result = evaluate(checkpoint.network(), images, ways, table_shots(images), progress=progress)
+            result = evaluate(checkpoint.network(device), images, ways, table_shots(images), progress=progress)
             points[episode] = CurvePoint(episode=episode, norm=result.norm, scores=result.scores)
             run.write_metrics(curve=tuple(points[key] for key in sorted(points)))
 
 
 def table_shots(images: LabelledImages) -> list[int]:
-    """The shots of the tables, for scores that take long: 1 and 5, or as many as the smallest class allows."""
+    """Return the shots of the tables, 1 and 5, or as many as the smallest class allows."""
     return sorted({min(shot, usual_shots(images)[-1]) for shot in (1, 5)})
 
 

@@ -1,1 +1,1 @@
-"""One HTML page about what runs have learned."""
+"""The report: one HTML page about one or several runs."""

@@ -1,4 +1,4 @@
-"""One self-contained HTML page about one or several runs."""
+"""Write a self-contained HTML page about one or several runs."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -11,6 +11,7 @@ from gaussproto.config import SECTIONS
 from gaussproto.errors import InputError
 from gaussproto.figures.curves import accuracy_over_shots, loss_over_episodes
 from gaussproto.files import write_then_rename
+from gaussproto.model.device import check_device
 from gaussproto.progress import Progress, silent
 from gaussproto.provenance import version
 from gaussproto.report.parts import COLOURS, drawing
@@ -20,7 +21,7 @@ from gaussproto.runs.metrics import RunEvaluation
 from gaussproto.setting_types import setting_text
 from gaussproto.table import Table
 
-MOST_LINES = 6  # a chart with more cannot be read
+MOST_LINES = 6  # in a readable chart
 
 
 def write_report(
@@ -29,26 +30,42 @@ def write_report(
     *,
     evaluate: bool = True,
     data_root: Path | None = None,
+    device: str = "cpu",
     progress: Progress = silent,
 ) -> None:
-    """Write a page about the runs in these folders.
+    """Write an HTML page about runs: scores, training, precision, confusions, a map of the embeddings and settings.
+
+    The page is one file that needs nothing else. For several runs, it begins with a comparison.
 
     Args:
-        paths: the run folders, each with a checkpoint; or one run folder.
-        out: the HTML file.
-        evaluate: score finished runs that were not evaluated yet, and add the scores to their `metrics.json`.
-        data_root: where Omniglot's files are.
+        paths: one run folder, or several. Each must have a checkpoint.
+        out: the HTML file to write.
+        evaluate: score finished runs that have no scores yet, and add the scores to their `metrics.json`.
+        data_root: the folder with Omniglot's files, as for `load_data`.
+        device: where the networks compute: cpu, cuda or mps.
         progress: called as images are read and embedded.
+
+    Examples:
+        >>> import gaussproto as gp
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> config = gp.preset("demo", filters=(4, 4, 4), embedding_dim=4, way=5, episodes=20)
+        >>> with TemporaryDirectory() as folder:
+        ...     run = gp.train(config, gp.load_data(config.data).train, f"{folder}/tiny")
+        ...     gp.write_report(run.folder, f"{folder}/report.html", evaluate=False)
+        ...     "<h3>Precision</h3>" in Path(folder, "report.html").read_text()
+        True
     """
     out = Path(out)
     if out.is_dir():
-        raise InputError(f"{out} is a folder: name the HTML file to write with --out")
+        raise InputError(f"{out} is a folder: choose an HTML file with --out")
     folders = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
     if not folders:
-        raise InputError("name at least one run folder")
-    runs = open_runs(dict.fromkeys(folders), data_root, progress)
+        raise InputError("pass at least one run folder")
+    check_device(device)
+    runs = open_runs(dict.fromkeys(folders), data_root, progress, device)
     for run in runs:
-        run.check()  # a mistake in the last run is reported before the first is measured
+        run.check()  # of every run before the first is measured
     for run in runs:
         if evaluate and run.finished and not run.evaluations:
             try:
@@ -82,12 +99,12 @@ def _comparison(runs: Sequence[RunSource]) -> dict[str, object]:
         note = f"Training loss, {shown[0].config.episode.way}-way episodes."
         if len({run.config.episode.way for run in shown}) > 1:
             ways = ", ".join(f"{run.name} {run.config.episode.way}-way" for run in shown)
-            note = f"Training loss; episodes differ in how many classes they tell apart ({ways})."
+            note = f"Training loss. The runs differ in the number of classes of an episode ({ways})."
         charts.append(drawing(loss_over_episodes(curves), "Line chart: training loss of each run", note, "all-loss"))
     for description, way, evaluations in _comparable(shown):
-        note = f"{way}-way on {description}; bands are 95 % intervals, differences below."
+        note = f"{way}-way, {description}. Bands are 95 % intervals. Below: the difference from the first run."
         figure = accuracy_over_shots({name: each.scores for name, each in evaluations.items()}, way)
-        alt = f"Line chart: {way}-way accuracy of each run over the number of supports"
+        alt = f"Line chart: {way}-way accuracy of each run by number of supports"
         charts.append(drawing(figure, alt, note, f"all-shots-{len(charts)}"))
     return {
         "scores": _score_table(runs),
@@ -98,7 +115,7 @@ def _comparison(runs: Sequence[RunSource]) -> dict[str, object]:
 
 
 def _comparable(runs: Sequence[RunSource]) -> Iterator[tuple[str, int, dict[str, RunEvaluation]]]:
-    """Evaluations made in the same manner: its description, the largest way that several runs have, and theirs."""
+    """Yield each kind of evaluation that several runs have: its description, the largest common way, and the scores."""
     groups: dict[str, dict[str, RunEvaluation]] = {}
     for run in runs:
         for evaluation in run.evaluations:
@@ -123,7 +140,7 @@ def _score_table(runs: Sequence[RunSource]) -> Table:
         if not run.evaluations:
             rows.append((run.name, "not evaluated yet", *("" for _ in columns)))
     head = ("run", "data, statistics, checkpoint", *(f"{way}-way {shot}-shot" for way, shot in columns))
-    title = "Accuracy in % ± the 95 % interval; compare only rows of the same data, statistics and checkpoint"
+    title = "Accuracy in % ± 95 % interval. Compare only rows with the same data, statistics and checkpoint"
     return Table("scores", title, head, tuple(rows), labels=1)
 
 
@@ -137,5 +154,5 @@ def _difference_table(runs: Sequence[RunSource]) -> Table:
                 rows.append((name, *(setting_text(name, value) for value in values)))
     rows.append(("parameters", *(f"{run.parameters:,}" for run in runs)))
     rows.append(("training, s", *(f"{run.checkpoint.position.seconds:,.0f}" for run in runs)))
-    title = "Settings in which they differ, size and time"
+    title = "Settings that differ, size and training time"
     return Table("differences", title, ("", *(run.name for run in runs)), tuple(rows), labels=1)

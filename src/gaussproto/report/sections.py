@@ -1,4 +1,4 @@
-"""What the page shows of one run."""
+"""Measure and draw what the page shows about one run."""
 
 import shlex
 from functools import cached_property
@@ -23,13 +23,13 @@ from gaussproto.runs.metrics import RunEvaluation, Score
 from gaussproto.setting_types import setting_text
 from gaussproto.table import Table
 
-CLASSES = 300  # unturned test classes that the page looks at
-EXTREMES = 12  # images with the lowest and the highest precision
-INDUCTIVE = "Last checkpoint, running statistics (inductive: each image by itself)"
+CLASSES = 300  # test classes that the page uses, without rotations
+EXTREMES = 12  # images shown with the lowest and with the highest precision
+INDUCTIVE = "Last checkpoint, running statistics (inductive: each image independently)"
 
 
 class Sample:
-    """Some test classes of a run, embedded once for all that the page measures."""
+    """Some test classes of a run, embedded once for everything that the page measures."""
 
     def __init__(self, run: RunSource) -> None:
         self.run = run
@@ -40,14 +40,14 @@ class Sample:
 
     @cached_property
     def embedded(self) -> Embedded[Tensor]:
-        return embed_all(self.run.network, self.images.images, self.run.progress)
+        return embed_all(self.run.network, self.images, self.run.progress).map(lambda t: t.cpu())
 
     def picture(self, i: int, alt: str, note: str = "") -> Picture:
         return Picture(data_url(self.images.images[i].numpy()), alt, note)
 
 
 def run_section(run: RunSource, key: str) -> dict[str, object]:
-    """Measure and draw everything about one run for `run.html`; `key` is the id of its heading."""
+    """Return everything that `run.html` shows about one run. `key` is the id of its heading."""
     sample = Sample(run)
     return {
         "key": key,
@@ -80,7 +80,7 @@ def _evaluation(run: RunSource, evaluation: RunEvaluation, key: str) -> dict[str
     table = Table(key, title, ("", *(f"{way}-way" for way in ways)), rows, labels=1)
     if len(shots) <= 2:
         return {"table": table, "charts": []}
-    alt = f"Line chart: {way}-way accuracy of {run.name} over the number of supports"
+    alt = f"Line chart: {way}-way accuracy of {run.name} by number of supports"
     note = f"{way}-way: {evaluation.description}. The band is the 95 % interval."
     figure = curves.accuracy_over_shots({"": evaluation.scores}, way)
     return {"table": table, "charts": [drawing(figure, alt, note, f"{key}-{way}")]}
@@ -89,18 +89,18 @@ def _evaluation(run: RunSource, evaluation: RunEvaluation, key: str) -> dict[str
 def _training(run: RunSource, key: str) -> Part:
     curve = run.curve
     if len(curve.episodes) < 2:
-        return Part(missing="There is no log of the training.")
-    note = f"{curve.way}-way training episodes, batch statistics; thin as logged, thick the running mean."
+        return Part(missing="This run has no training log.")
+    note = f"in {curve.way}-way training episodes, batch statistics. Thin: as logged. Thick: running mean."
     alt = f"Line chart: training loss of {run.name}"
-    charts = [drawing(curves.loss_over_episodes({run.name: curve}), alt, f"Loss. {note}", f"{key}-loss")]
+    charts = [drawing(curves.loss_over_episodes({run.name: curve}), alt, f"Loss {note}", f"{key}-loss")]
     tested = run.metrics.curve
     alt = f"Line chart: accuracy of {run.name} in training"
-    note = f"Accuracy. {note}" + (" Test points: 95 % intervals." if tested else "")
+    note = f"Accuracy {note}" + (" Error bars of test points: 95 % intervals." if tested else "")
     figure = curves.accuracy_over_episodes({run.name: curve}, tested)
     charts.append(drawing(figure, alt, note, f"{key}-accuracy"))
     if not np.isnan(curve.precision_mean[0]):
         alt = f"Line chart: mean precision of {run.name} in training"
-        note = "Precision of the training images: mean, and one standard deviation to each side."
+        note = "Precision of the training images. The band is one standard deviation to each side of the mean."
         charts.append(drawing(curves.precision_over_episodes(curve), alt, note, f"{key}-precision"))
     return Part(charts)
 
@@ -108,14 +108,14 @@ def _training(run: RunSource, key: str) -> Part:
 def _precision(run: RunSource, sample: Sample, key: str) -> dict[str, object]:
     s = sample.embedded.s if run.config.network.covariance != "none" else None
     if s is None:
-        sentence = "This is a vanilla network: it predicts no precision, and every example counts the same."
+        sentence = "This is a vanilla network: it predicts no precision, so every support counts the same."
         return {"sentence": sentence, "histogram": None, "lowest": []}
     clean = each_precision(s)
     precisions = measure_precisions(run.network, sample.images.images, progress=run.progress, clean=clean)
     assert precisions is not None
     note = (
-        f"{INDUCTIVE}; {len(clean):,} test images of {run.config.data.data}, {len(precisions.damaged):,} of them "
-        f"also down-sampled to {', '.join(map(str, precisions.sizes))} pixels and back. Dotted: means."
+        f"{INDUCTIVE}. {len(clean):,} test images of {run.config.data.data}, and {len(precisions.damaged):,} of them "
+        f"damaged: down-sampled to {', '.join(map(str, precisions.sizes))} pixels and back. Dotted lines are means."
     )
     sentence = precisions.sentence()
     figure = precision_histogram(precisions, aligned=False)
@@ -133,14 +133,14 @@ def _precision(run: RunSource, sample: Sample, key: str) -> dict[str, object]:
 
 def _confusion(run: RunSource, sample: Sample) -> dict[str, object]:
     result = confusions(run.network, sample.images, sample.embedded)
-    classes = f"{result.way:,} of them" if result.way < run.images.way else "all"
+    classes = f"{result.way:,} test classes" if result.way < run.images.way else f"all {result.way:,} test classes"
     queries = len(sample.images) - result.way * result.shot
     sentence = (
-        f"{INDUCTIVE}. Every query is compared with every class, {classes}, {result.shot} supports of each: "
-        f"{100 * result.accuracy:.1f} % of {queries:,} are right."
+        f"{INDUCTIVE}. Each query is compared with {classes}, with {result.shot} supports of each: "
+        f"{100 * result.accuracy:.1f} % of {queries:,} queries are classified correctly."
     )
     if not result.pairs:
-        sentence += " No query was mistaken."
+        sentence += " No query is misclassified."
     return {"sentence": sentence, "pairs": [_pair(sample, pair) for pair in result.pairs]}
 
 
@@ -150,7 +150,7 @@ def _pair(sample: Sample, pair: ConfusedPair) -> dict[str, object]:
     drawings = ((images.labels == c).nonzero().flatten()[:3].tolist() for c in pair.classes)
     first, second = ([sample.picture(i, name) for i in some] for some, name in zip(drawings, names, strict=True))
     mistaken = [
-        sample.picture(i, f"a drawing of {names[side]}, taken for {names[1 - side]}")
+        sample.picture(i, f"an image of {names[side]}, classified as {names[1 - side]}")
         for side in (0, 1)
         for i in pair.examples[side][:2]
     ]
@@ -161,7 +161,7 @@ def _pair(sample: Sample, pair: ConfusedPair) -> dict[str, object]:
 def _map(run: RunSource, key: str) -> Drawing:
     view = view_episode(run.network, run.images, way=10, shot=5, query=12)
     alt = f"Scatter plot: {len(view.names)} test classes in the plane of two principal components"
-    note = f"{INDUCTIVE}. {map_note(view, pictures=True)} The two principal components of their embeddings."
+    note = f"{INDUCTIVE}. {map_note(view, pictures=True)} The axes are principal components of the embeddings."
     return drawing(embedding_map(view, pictures=True), alt, note, f"{key}-map", on_paper=True)
 
 

@@ -1,4 +1,4 @@
-"""What figures and the page read of a run; each thing is read or measured once, when it is first needed."""
+"""A run as figures and the report read it: everything is read or computed once, when it is first needed."""
 
 from collections.abc import Iterable
 from functools import cached_property
@@ -21,18 +21,18 @@ from gaussproto.setting_types import Norm
 
 
 class RunSource:
-    """A run folder, opened for reading; `loaded` holds test images by their configuration, to share among runs."""
+    """A run folder, opened for reading. Runs share test images in `loaded`, by their configuration."""
 
     def __init__(
         self, folder: RunFolder, data_root: Path | None = None, progress: Progress = silent,
-        loaded: dict[DataConfig, LabelledImages] | None = None,
+        loaded: dict[DataConfig, LabelledImages] | None = None, device: str = "cpu",
     ) -> None:  # fmt: skip
         if not folder.path.exists():
-            raise InputError(f"there is no run folder {folder.path}")
+            raise InputError(f"there is no run folder {folder.path}: check the path")
         if not folder.config.exists():
             raise InputError(f"{folder.path} is not a run folder: it has no config.json")
         self.folder, self.path, self.data_root = folder, folder.path, data_root
-        self._progress = progress
+        self._progress, self.device = progress, device
         self.loaded: dict[DataConfig, LabelledImages] = {} if loaded is None else loaded
         self.name = folder.path.resolve().name
         self.evaluation_error = ""  # why it could not be evaluated
@@ -59,7 +59,7 @@ class RunSource:
 
     @cached_property
     def network(self) -> GaussianPrototypicalNetwork:
-        return self.checkpoint.network().eval()
+        return self.checkpoint.network(self.device).eval()
 
     @property
     def parameters(self) -> int:
@@ -102,7 +102,7 @@ class RunSource:
         return [evaluation for evaluation in self.metrics.evaluations if not self._outdated(evaluation)]
 
     def _outdated(self, evaluation: RunEvaluation) -> bool:
-        """Whether the training has gone on since; published results come without weights and stay valid."""
+        """Return whether the run was trained further since. Published results have no weights and stay valid."""
         if evaluation.episodes is None or not self.folder.last.exists():
             return False
         position = self.checkpoint.position
@@ -110,7 +110,7 @@ class RunSource:
         return evaluation.episodes != (kept or (position.episode,))
 
     def scores(self, way: int, norm: Norm = "running") -> RunEvaluation:
-        """The evaluation on the data of the run with the most shots of that way, the last checkpoint's first."""
+        """Return the evaluation on the run's data with the most shots of that way. Prefer the last checkpoint."""
         kind = (self.config.data.data, norm)
         usable = [each for each in self.evaluations if (each.data, each.norm) == kind and way in each.ways]
         if not usable:
@@ -121,17 +121,19 @@ class RunSource:
         return max(usable, key=lambda each: ([s.way for s in each.scores].count(way), each.checkpoint == "last"))
 
     def evaluate(self) -> None:
-        """Score the last checkpoint as `gaussproto evaluate` does, and add the scores to its `metrics.json`."""
+        """Score the last checkpoint as `gaussproto evaluate` does, and add the scores to `metrics.json`."""
         ways, shots = usual_ways(self.images), usual_shots(self.images)
         result = evaluate(self.network, self.images, ways, shots, progress=self.progress)
         self.folder.write_evaluation(self.config.data.data, "last", [self.checkpoint], result)
         self.__dict__.pop("metrics", None)
 
 
-def open_runs(paths: Iterable[Path], data_root: Path | None = None, progress: Progress = silent) -> list[RunSource]:
-    """Runs that share the images they have in common, each with a name that no other has."""
+def open_runs(
+    paths: Iterable[Path], data_root: Path | None = None, progress: Progress = silent, device: str = "cpu"
+) -> list[RunSource]:
+    """Open run folders. They share their images, and each gets a unique name."""
     loaded: dict[DataConfig, LabelledImages] = {}
-    runs = [RunSource(RunFolder(path), data_root, progress, loaded) for path in paths]
+    runs = [RunSource(RunFolder(path), data_root, progress, loaded, device) for path in paths]
     names = [run.name for run in runs]
     for run in runs:
         if names.count(run.name) > 1:

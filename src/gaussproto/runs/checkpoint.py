@@ -1,7 +1,7 @@
-"""Checkpoints: weights with the configuration that made them; the last one carries all that a resumed run needs.
+"""Checkpoints: the weights of a run with its configuration. The last checkpoint has all that a resumed run needs.
 
-All are safetensors files. Weights stand under their own names; the last checkpoint also holds Adam's moments
-(`optimizer/NAME/MOMENT`), the generator's state and, in its metadata, where the run stands.
+A checkpoint is a safetensors file. It stores the weights under their own names and the position of the run in its
+metadata. The last checkpoint also stores Adam's moments (`optimizer/NAME/MOMENT`) and the generator's state.
 """
 
 import json
@@ -15,6 +15,7 @@ from torch import Tensor
 from gaussproto.config import RunConfig
 from gaussproto.errors import InputError
 from gaussproto.files import write_then_rename
+from gaussproto.model.device import check_device
 from gaussproto.model.network import GaussianPrototypicalNetwork
 from gaussproto.runs.weights import TRAINING, WeightsFile, open_weights
 
@@ -23,42 +24,46 @@ OPTIMIZER, GENERATOR = TRAINING
 
 @dataclass
 class Position:
-    """Where a run stands."""
+    """The position of a run in its training."""
 
-    episode: int = 0  # episodes done
-    seconds: float = 0.0  # of training, over all resumptions
+    episode: int = 0  # number of finished episodes
+    seconds: float = 0.0  # training time, including that before a stop
     transform: str = "softplus"
-    images: str = ""  # the fingerprint of what it trains on
+    images: str = ""  # fingerprint of the training images
     rows: list[list[float]] = field(default_factory=list)  # of the episodes not yet logged
     accuracies: list[float] = field(default_factory=list)  # of the episodes since the last kept checkpoint
-    kept: list[tuple[float, int]] = field(default_factory=list)  # training accuracy and episode of the best ones
-    warned: bool = False  # that the precision is dead
-    command: str = ""  # that began it
-    commits: list[str | None] = field(default_factory=list)  # of the code that trained it; more if it changed meanwhile
-    threads: list[int] = field(default_factory=list)  # that it was trained on; more if that changed
+    kept: list[tuple[float, int]] = field(default_factory=list)  # training accuracy and episode of the kept checkpoints
+    warned: bool = False  # whether the run has warned about a dead precision
+    command: str = ""  # that started the run
+    commits: list[str | None] = field(default_factory=list)  # of the code, several if it changed between resumptions
+    threads: list[int] = field(default_factory=list)  # of torch, several if the number changed between resumptions
+    lengthened: list[int] = field(default_factory=list)  # the episodes at which the run was lengthened
 
     def __post_init__(self) -> None:
-        self.kept = [(accuracy, episode) for accuracy, episode in self.kept]  # JSON knows no tuples
+        self.kept = [(accuracy, episode) for accuracy, episode in self.kept]  # JSON turned the tuples into lists
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a weights file says of itself."""
+    """The content of a weights file."""
 
     path: Path
     config: RunConfig
     position: Position
     tensors: dict[str, Tensor]
 
-    def network(self) -> GaussianPrototypicalNetwork:
+    def network(self, device: str = "cpu") -> GaussianPrototypicalNetwork:
+        check_device(device)
         config = self.config.network.model_copy(update={"transform": self.position.transform})
         network = GaussianPrototypicalNetwork(config)
         weights = {name: t for name, t in self.tensors.items() if not name.startswith(TRAINING)}
         try:
             network.load_state_dict(weights)
         except RuntimeError as error:
-            raise InputError(f"the weights in {self.path} do not fit their own configuration ({error})") from error
-        return network
+            raise InputError(
+                f"the weights in {self.path} do not match their configuration ({error}): copy or train them again"
+            ) from error
+        return network.to(device)
 
 
 def save_checkpoint(
@@ -90,13 +95,13 @@ def checkpoint_of(file: WeightsFile) -> Checkpoint:
         return Checkpoint(file.path, file.run, Position(**file.position), file.tensors)
     except TypeError as error:
         problem = f"{file.path} was written by another version of gaussproto ({error})"
-        raise InputError(f"{problem}: install that one") from None
+        raise InputError(f"{problem}: install that version") from None
 
 
 def restore_optimizer(
     optimizer: torch.optim.Optimizer, network: GaussianPrototypicalNetwork, tensors: dict[str, Tensor]
 ) -> None:
-    """Give the optimiser the moments it had, each in the memory layout of its parameter."""
+    """Restore the moments of the optimizer, each in the memory layout of its parameter."""
     for name, parameter in network.named_parameters():
         prefix = f"{OPTIMIZER}{name}/"
         for key in (key for key in tensors if key.startswith(prefix)):

@@ -1,4 +1,4 @@
-"""A run on disk: `config.json`, `split.json`, `log.jsonl`, `checkpoints/`, `metrics.json`."""
+"""Read and write a run folder: `config.json`, `split.json`, `log.jsonl`, `checkpoints/` and `metrics.json`."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -14,10 +14,11 @@ from gaussproto.provenance import machine
 from gaussproto.runs.checkpoint import Checkpoint, Position, load_checkpoint
 from gaussproto.runs.metrics import Evaluation, Kept, LogRecord, Metrics, RunEvaluation, TrainingSummary, parse_result
 from gaussproto.runs.weights import weights_file
+from gaussproto.setting_types import setting_text
 
 
 class RunFolder:
-    """Where the files of a run are."""
+    """The folder of a run and the paths of its files."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -38,35 +39,51 @@ class RunFolder:
         return sorted(self.checkpoints.glob("snapshot-*.safetensors"))
 
     def weights(self, which: Literal["last", "top"]) -> list[Path]:
-        """The weights to evaluate: the last, or those with the highest training accuracy."""
+        """Return the weights to evaluate: the last checkpoint, or those with the highest training accuracy."""
         last = weights_file(str(self.path))
         if which == "last":
             return [last]
         return [self.kept(episode) for _, episode in load_checkpoint(last).position.kept] or [last]
 
-    def open(self, config: RunConfig, resume: bool) -> None:
-        """Begin a run here, or make sure that the one to be resumed is the same."""
+    def open(self, config: RunConfig, resume: bool) -> RunConfig:
+        """Start a run in this folder, or check that the run to resume has the same settings.
+
+        Return the configuration to train. A run can be resumed with more episodes, which lengthens its last stage.
+        """
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"{self.path} is a file: choose a folder with --out")
         if not self.config.exists():
             if self.path.exists() and any(self.path.iterdir()):
-                raise InputError(f"{self.path} holds other files: choose another folder with --out")
-            write_json(self.config, config.model_dump(mode="json"))
+                raise InputError(f"{self.path} contains other files: choose another folder with --out")
+            self.write_config(config)
             if config.data.split:
                 write_json(self.split, config.data.split.model_dump(mode="json"))
-            return
+            return config
         if not resume:
             remedy = "continue it with --resume, choose another folder with --out, or remove it"
-            raise InputError(f"{self.path} already holds a run: {remedy}")
-        changed = _differences(read_config(self.config), config)
+            raise InputError(f"{self.path} already contains a run: {remedy}")
+        begun = read_config(self.config)
+        longer = begun.lengthened_as(config)
+        if longer is not begun:
+            stages = longer.training.stages
+            config = config.model_copy(update={"training": config.training.model_copy(update={"stages": stages})})
+        changed = _differences(longer, config)
         if changed:
-            raise InputError(f"{self.path} holds a run with other settings ({changed}): resume it with its own")
+            hint = " (a run can be lengthened, but not shortened)" if "stages" in changed else ""
+            raise InputError(
+                f"{self.path} contains a run with other settings ({'; '.join(changed.values())}): resume it with its "
+                f"own settings{hint}"
+            )
+        return longer
+
+    def write_config(self, config: RunConfig) -> None:
+        write_json(self.config, config.model_dump(mode="json"))
 
     def locked(self) -> AbstractContextManager[None]:
         return locked(self.path, "wait for it, or use another folder")
 
     def forget_after(self, episode: int, kept: list[tuple[float, int]]) -> None:
-        """Take back what a run that was killed had written after its last checkpoint."""
+        """Delete what a killed run wrote after its last checkpoint."""
         if self.log_file.exists():
             lines = [line for line in self._log_lines() if line["episode"] <= episode]
             with write_then_rename(self.log_file) as temporary:
@@ -93,7 +110,7 @@ class RunFolder:
         return [parse_result(LogRecord, line, str(self.log_file)) for line in (lines[-1:] if only_last else lines)]
 
     def _log_lines(self) -> list[dict[str, Any]]:
-        """Every whole line of the log; damaged ones, and what a run that trains is just writing, are left out."""
+        """Return the lines of the log. Skip damaged lines, and a last line that is still being written."""
         lines = []
         for line in self.log_file.read_text().splitlines() if self.log_file.exists() else ():
             with suppress(json.JSONDecodeError):
@@ -112,24 +129,24 @@ class RunFolder:
         return parse_result(Metrics, read_json(path), str(path)) if path.exists() else Metrics()
 
     def write_metrics(self, **parts: Any) -> None:
-        """Replace parts of `metrics.json`, such as `damage`; the other parts stay."""
+        """Replace parts of `metrics.json`, for example `damage`, and keep the others."""
         self._write(self.read_metrics().model_copy(update=parts))
 
     def write_evaluation(
         self, data: str, which: Literal["last", "top"], scored: Sequence[Checkpoint], result: Evaluation,
         split: Path | None = None,
     ) -> None:  # fmt: skip
-        """Merge scores into `metrics.json`, keeping earlier ways and shots of the same weights."""
+        """Add scores to `metrics.json`, and keep those of the same weights at other ways and shots."""
         evaluation = run_evaluation(str(self.path), data, which, scored, result, split)
         self._write(self.read_metrics().with_evaluation(evaluation))
 
     def write_summary(self, network: GaussianPrototypicalNetwork, position: Position, training: TrainingConfig) -> None:
-        """Record in `metrics.json` how the training went, its command and code, and the machine."""
+        """Write the summary of the training and the machine to `metrics.json`."""
         records, before = self.read_log(only_last=True), self.read_metrics()
         if not records:
             raise InputError(f"{self.log_file} is empty or damaged: train the run again")
         if before.training is None or before.training.episodes != position.episode:
-            before = Metrics(curve=before.curve)  # the rest was measured on the way
+            before = Metrics(curve=before.curve)  # the rest was measured on earlier weights
         summary = TrainingSummary(
             episodes=position.episode,
             seconds=round(position.seconds, 1),
@@ -141,6 +158,7 @@ class RunFolder:
             init=training.init,
             command=position.command,
             commits=tuple(position.commits),
+            lengthened=tuple(position.lengthened),
             threads=tuple(position.threads),
         )
         self._write(before.model_copy(update={"training": summary, "machine": machine()}))
@@ -164,26 +182,41 @@ def run_evaluation(
 
 
 def find_weights(target: str, which: Literal["last", "top"] = "last") -> list[Path]:
-    """The weights files of a run folder; or one file, by its path or as the name of bundled weights."""
+    """Return the weights files of a run folder, or one file given its path or the name of bundled weights."""
     if Path(target).is_dir():
         return RunFolder(Path(target)).weights(which)
     file = weights_file(target)
     if which == "top":
-        raise InputError(f"{target} is one checkpoint: --checkpoints top goes with a run folder")
+        raise InputError(f"--checkpoints top needs a run folder (found the checkpoint {target}): leave the option out")
     return [file]
 
 
-def load_network(target: Path | str) -> GaussianPrototypicalNetwork:
-    """The network of a run folder's last checkpoint, of a weights file, or of bundled weights, ready to embed."""
-    return load_checkpoint(weights_file(str(target))).network().eval()
+def load_network(target: Path | str, device: str = "cpu") -> GaussianPrototypicalNetwork:
+    """Load a trained network in evaluation mode.
+
+    Args:
+        target: a run folder (its last checkpoint is loaded), a weights file, or the name of bundled weights.
+        device: cpu, cuda or mps.
+
+    Returns:
+        The network, on the device.
+
+    Examples:
+        >>> import gaussproto as gp
+        >>> network = gp.load_network("omniglot-small")
+        >>> network.config.embedding_dim, network.training
+        (64, False)
+    """
+    return load_checkpoint(weights_file(str(target))).network(device).eval()
 
 
-def _differences(there: RunConfig, here: RunConfig) -> str:
-    changed = []
+def _differences(there: RunConfig, here: RunConfig) -> dict[str, str]:
+    """Return the settings that differ between two runs, each with a phrase that states both values."""
+    changed = {}
     for section in SECTIONS:
-        old, new = getattr(there, section).model_dump(), getattr(here, section).model_dump()
+        old, new = (getattr(config, section).model_dump(mode="json") for config in (there, here))
         for name in old:
             if old[name] != new[name]:
-                long = isinstance(old[name], dict) or isinstance(new[name], dict)
-                changed.append(name if long else f"{name}: {old[name]} there, {new[name]} here")
-    return "; ".join(changed)
+                texts = [setting_text(name, value) for value in (old[name], new[name])]
+                changed[name] = f"{name} is {texts[0]} there and {texts[1]} here"
+    return changed

@@ -1,4 +1,4 @@
-"""Weights files: found by a name or a path, and what they say of themselves. Without torch."""
+"""Find and read weights files. Imports no torch."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ from gaussproto.pretrained import bundled, bundled_names, check_digest
 if TYPE_CHECKING:
     import numpy as np
 
-TRAINING = ("optimizer/", "generator")  # names of what a resumed run needs beside the weights
-CALIBRATION = "calibration"  # in the header of a weights file
+TRAINING = ("optimizer/", "generator")  # prefixes of the tensors that only a resumed run needs
+CALIBRATION = "calibration"  # key in the header of a weights file
 
 
 def weights_file(target: str) -> Path:
-    """The last weights of a run folder; or one file, by its path or as the name of bundled weights."""
+    """Return the path of weights, given a run folder (its last checkpoint), a file or the name of bundled weights."""
     path = Path(target)
     if path.is_dir():
         last = path / "checkpoints" / "last.safetensors"
         if not (path / "config.json").exists():
-            raise InputError(f"{path} is not a run folder: it has no config.json")
+            raise InputError(f"{path} is not a run folder (it has no config.json): pass the folder of a run")
         if not last.exists():
             raise InputError(f"{path} has no checkpoint yet: continue its training with --resume")
         return last
     file = path if path.suffix == ".safetensors" else bundled(target)
     if file is None:
-        hint = did_you_mean(target, bundled_names(), f"bundled weights are {', '.join(bundled_names()) or 'none'}")
-        raise InputError(f"there is no run folder, .safetensors file or bundled weights {target!r}: {hint}")
+        hint = did_you_mean(target, bundled_names(), f"the bundled weights are {', '.join(bundled_names()) or 'none'}")
+        raise InputError(f"{target!r} is not a run folder, a .safetensors file or bundled weights: {hint}")
     if not file.is_file():
-        raise InputError(f"there is no weights file {file}")
+        raise InputError(f"the weights file {file} does not exist")
     return file
 
 
 @dataclass(frozen=True)
 class WeightsFile:
-    """A weights file that was opened once: its header and its tensors."""
+    """The header and the tensors of a weights file."""
 
     path: Path
     metadata: Mapping[str, str]
@@ -54,26 +54,26 @@ class WeightsFile:
 
     @cached_property
     def position(self) -> dict[str, Any]:
-        """Where the run of the weights stood."""
+        """The position of the run when it saved the weights."""
         if "config" not in self.metadata or "position" not in self.metadata:
-            problem = f"{self.path} holds no weights of an image network"
-            raise InputError(f"{problem}: it is a head, or was written by something else")
+            problem = f"{self.path} holds no weights of an image network (it may be a head)"
+            raise InputError(f"{problem}: pass a checkpoint of a run")
         try:
             position: dict[str, Any] = json.loads(self.metadata["position"])
             position["transform"]
         except (json.JSONDecodeError, TypeError, KeyError) as error:
-            raise InputError(f"{self.path} has a broken header ({error}): train or copy it again") from None
+            raise InputError(f"{self.path} has a broken header ({error}): copy or train it again") from None
         return position
 
     @cached_property
     def run(self) -> RunConfig:
         """The configuration that the weights were trained with."""
-        _ = self.position  # says what is wrong with a file of something else
+        _ = self.position  # raises InputError if the file holds something else
         try:
             return parse_config(json.loads(self.metadata["config"]))
         except (InputError, json.JSONDecodeError) as error:
             problem = f"{self.path} was written by another version of gaussproto ({error})"
-            raise InputError(f"{problem}: install that one") from None
+            raise InputError(f"{problem}: install that version") from None
 
     @property
     def calibration(self) -> Calibration | None:
@@ -86,7 +86,7 @@ class WeightsFile:
 
     @property
     def network_config(self) -> NetworkConfig:
-        """The settings of the network as it stands: the transform changes during some runs."""
+        """The settings of the network when it was saved: some runs change the transform."""
         return self.run.network.model_copy(update={"transform": self.position["transform"]})
 
     @property
@@ -99,29 +99,29 @@ class WeightsFile:
 
 
 def open_weights(path: Path, framework: Literal["pt", "np"] = "np") -> WeightsFile:
-    """Read a weights file; bundled weights are checked against their digest."""
+    """Read a weights file. Check the digest of bundled weights."""
     metadata, tensors, digest = read_safetensors(path, framework=framework)
     check_digest(path, digest)
     return WeightsFile(path, metadata, tensors)
 
 
 def weights_digest(path: Path) -> str:
-    """The digest of the network in a file, with half precision or the state of its training or without."""
+    """Return the digest of the network in a file, in single precision and without the state of its training."""
     return open_weights(path).digest
 
 
 def single_precision(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Weights as they compute: bundled ones are stored in half precision."""
+    """Convert weights in half precision, as in bundled files, to single precision."""
     return {name: a.astype("float32") if a.dtype == "float16" else a for name, a in arrays.items()}
 
 
 def digest_of(config: NetworkConfig, arrays: Mapping[str, np.ndarray]) -> str:
-    """SHA-256 of what a network computes: its settings and weights, not the file they are in."""
+    """Return the SHA-256 of the settings and weights of a network, which does not depend on the file."""
     return digest_of_arrays(config.model_dump_json(exclude_defaults=True), arrays)
 
 
 def starting_from(target: str, config: RunConfig) -> RunConfig:
-    """The run with these weights to start from, and with the network and the kind of images that they know."""
+    """Return the run with these initial weights, and with their network settings, image size, channels and ink."""
     file = open_weights(weights_file(target))
     tree = config.model_dump()
     tree["network"] = file.network_config.model_dump()
@@ -131,7 +131,7 @@ def starting_from(target: str, config: RunConfig) -> RunConfig:
 
 
 def write_calibration(path: Path, calibration: Calibration) -> None:
-    """Put a calibration into a weights file; a training that goes on writes other weights, without it."""
+    """Add a calibration to a weights file. A run that continues overwrites the file without it."""
     file = open_weights(path)
     with write_then_rename(path) as temporary:
         save_file(file.tensors, temporary, {**file.metadata, CALIBRATION: calibration.model_dump_json()})

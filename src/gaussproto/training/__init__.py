@@ -1,1 +1,1 @@
-"""Episodes, the training loop, and what it leaves on disk."""
+"""Train networks and heads by episodes."""

@@ -1,7 +1,7 @@
 """Train a small Gaussian head on feature vectors from any backbone, by episodes.
 
-It starts as the plain nearest mean of the vectors and learns two things: a linear map in which classes lie further
-apart, and the precision of each vector, so that a bad example counts for less.
+The head starts as a nearest-mean classifier. It learns a linear map that separates the classes better, and a precision
+for each vector, so that a bad example counts for less.
 """
 
 from typing import Any
@@ -28,40 +28,57 @@ def train_head(
     learning_rate: float = 1e-3,
     seed: int = 0,
 ) -> GaussianHead:
-    """Train a Gaussian head by episodes on vectors of known classes; it then serves classes that it has not seen.
+    """Train a Gaussian head on feature vectors, to recognise new classes from a few vectors of each.
 
-    Give it to a classifier: `GaussianPrototypeClassifier(train_head(X, y))`.
+    Pass the head to a classifier: `GaussianPrototypeClassifier(head)`. The head starts as a nearest-mean classifier and
+    learns a linear map and a precision for each vector.
 
     Args:
-        X: feature vectors (N, features), such as a backbone gives for images.
-        y: the label of each.
-        embedding_dim: size of the embedding; that of the vectors if not given.
-        way: classes in an episode; all if there are fewer.
-        shot: supports of each class; with one alone the precision would have nothing to weigh.
-        query: queries of each class; fewer where the smallest class has not so many.
-        episodes: length of the training; with 0 the head is the nearest mean.
-        learning_rate: Adam's.
-        seed: of the weights and of the episodes.
+        X: feature vectors of training classes, (N, features), for example the output of a pretrained backbone.
+        y: their labels, (N,). Classes of a single vector are skipped.
+        embedding_dim: size of the embedding, by default that of the vectors.
+        way: number of classes in an episode. With fewer classes, an episode has all of them.
+        shot: number of supports of each class. Use two or more, since the precision cannot be learned from one.
+        query: number of queries of each class. If the smallest class has too few vectors, queries are reduced first.
+        episodes: number of training episodes. With 0 the head stays a nearest-mean classifier.
+        learning_rate: learning rate of Adam.
+        seed: seed of the weights and the episodes.
+
+    Returns:
+        The trained head, in evaluation mode.
+
+    Examples:
+        Train on ten classes, then fit a classifier to three vectors of each of two new classes:
+
+        >>> import gaussproto as gp
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> y = np.repeat(np.arange(12), 8)  # 12 classes of 8 vectors
+        >>> X = rng.normal(size=(12, 16))[y] + 0.1 * rng.normal(size=(96, 16))
+        >>> head = gp.train_head(X[:80], y[:80], way=5, episodes=20)
+        >>> clf = gp.GaussianPrototypeClassifier(head).fit(X[80::3], y[80::3])
+        >>> clf.predict(X[[81, 95]]).tolist()
+        [10, 11]
     """
     vectors = torch.tensor(check_array(X, dtype="float32"))
     labels = read_labels(y)
     if len(labels) != len(vectors):
-        raise InputError(f"there are {len(vectors)} vectors and {len(labels)} labels: give one label for each")
+        raise InputError(f"found {len(vectors)} vectors and {len(labels)} labels: pass one label for each vector")
     position = {label: c for c, label in enumerate(classes_of(labels))}
     index = torch.tensor([position[label] for label in labels])
     order, counts = index.argsort(stable=True), torch.bincount(index)
     enough = counts >= 2
     if int(enough.sum()) < 2 or shot < 1 or query < 1 or way < 2:
         raise InputError(
-            "a head learns from two or more classes of two or more vectors each, with way from 2 and shot and query "
-            f"from 1 on (found {int(enough.sum())} such classes, way {way}, shot {shot}, query {query})"
+            "training needs at least 2 classes of 2 vectors each, way of at least 2, and shot and query of at least 1 "
+            f"(found {int(enough.sum())} such classes, way {way}, shot {shot}, query {query})"
         )
     starts, counts = (counts.cumsum(0) - counts)[enough], counts[enough]
     drawings = min(shot + query, int(counts.min()))
     shot = min(shot, drawings - 1)
 
     generator = torch.Generator().manual_seed(seed)
-    with torch.random.fork_rng(devices=[]):  # the weights' initial values come from the global generator
+    with torch.random.fork_rng(devices=[]):  # initial weights come from the global generator
         torch.default_generator.manual_seed(seed)
         head = GaussianHead(vectors.shape[1], embedding_dim)
     head.encoder.begin(vectors)

@@ -1,18 +1,27 @@
-"""Keep freed memory for the next step instead of giving it back to the system."""
+"""Keep freed memory for the next training step instead of returning it to the system."""
 
 import ctypes
 import sys
 from functools import cache
 
-M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4  # of glibc's malloc.h
+M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4  # from glibc's malloc.h
 LARGE = 1 << 30  # bytes
 
 
 @cache
 def keep_freed_memory() -> bool:
-    """Tell glibc not to return large blocks: the page faults of getting them again take a third of a training step.
+    """Tell glibc to keep freed memory instead of returning it to the system.
 
-    It holds for the whole process: `train` and the command call it, other programs may. Returns whether it was done.
+    Otherwise the page faults of getting the memory back take a third of a training step. The setting applies to the
+    whole process. `train` and the command line call this function; call it once in a program with its own training or
+    evaluation loop.
+
+    Returns:
+        True if the setting was made, and False where it does not exist (any system without glibc).
+
+    Examples:
+        >>> import gaussproto as gp
+        >>> kept = gp.keep_freed_memory()  # at the start of the program
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform.startswith("linux") else None
     if mallopt is None:

@@ -1,4 +1,4 @@
-"""Being asked to stop: by Ctrl-C, or by the machine."""
+"""Requests to stop a run: Ctrl-C or SIGTERM."""
 
 import signal
 import threading
@@ -9,7 +9,7 @@ from typing import Any
 
 @contextmanager
 def stop_signals() -> Iterator[list[signal.Signals]]:
-    """A list that fills when someone asks the process to stop (SIGINT, SIGTERM); a second SIGINT stops at once."""
+    """Yield a list that collects requests to stop (SIGINT, SIGTERM). A second SIGINT raises KeyboardInterrupt."""
     asked: list[signal.Signals] = []
     if threading.current_thread() is not threading.main_thread():
         yield asked  # only the main thread may handle signals

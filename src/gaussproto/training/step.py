@@ -1,4 +1,4 @@
-"""One step of training: embed an episode, split it, learn from it."""
+"""One training step: embed an episode, split it into supports and queries, update the weights."""
 
 import math
 
@@ -14,7 +14,7 @@ from gaussproto.model.network import GaussianPrototypicalNetwork
 def make_optimizer(
     network: GaussianPrototypicalNetwork, training: TrainingConfig, moments_of: torch.optim.Adam | None = None
 ) -> torch.optim.Adam:
-    """Adam for every parameter, going on with the moments of another where they have the parameter in common."""
+    """Return Adam for all parameters, with the moments of another optimiser for the parameters that they share."""
     optimizer = torch.optim.Adam(network.parameters(), lr=training.learning_rate, fused=True)
     if moments_of:
         optimizer.state.update({p: moments_of.state[p] for p in network.parameters() if p in moments_of.state})
@@ -22,7 +22,7 @@ def make_optimizer(
 
 
 def learning_rate(training: TrainingConfig, episode: int) -> float:
-    """The learning rate of an episode, counted from 0; a function of nothing else, so a resumed run has it right."""
+    """Return the learning rate of an episode, counted from 0. It depends on nothing else, so a run can resume."""
     if training.schedule == "halving":
         return training.learning_rate * 0.5 ** (episode // training.halve_every)
     if training.schedule == "cosine":
@@ -31,9 +31,14 @@ def learning_rate(training: TrainingConfig, episode: int) -> float:
 
 
 def episode_loss(network: GaussianPrototypicalNetwork, episode: Embedded[Tensor], shot: int) -> tuple[Tensor, Tensor]:
-    """The mean cross-entropy of the queries under a softmax of minus the distances, and the share that is right.
+    """Return the loss and the accuracy of the queries of an episode.
 
-    Of an episode (C, K + Q, D), the first K = `shot` of each class are its supports.
+    The loss is the mean cross-entropy of a softmax of minus the distances.
+
+    Args:
+        network: the network, which measures the distances.
+        episode: embedded images, x (C, K + Q, D). The first K = `shot` of each class are its supports.
+        shot: the number of supports of each class.
     """
     C, drawings = episode.x.shape[:2]
     d = network(episode, shot)  # (C Q, C)
@@ -44,17 +49,26 @@ def episode_loss(network: GaussianPrototypicalNetwork, episode: Embedded[Tensor]
 def step(
     network: GaussianPrototypicalNetwork, optimizer: torch.optim.Optimizer, batch: Tensor, way: int, shots: list[int]
 ) -> Tensor:
-    """Learn from the images of one episode, (way * drawings, channels, H, W), split once for each of `shots`.
+    """Update the weights with one episode.
 
-    Returns the loss, the accuracy, and the mean and std of the precision, (4,). They stay where the network is, so that
-    a GPU is not waited for. There the encoder computes in bfloat16; what follows it, and all on a CPU, is in single
-    precision.
+    On a GPU that supports it, the encoder runs in bfloat16. Everything after it, and on a CPU, runs in float32.
+
+    Args:
+        network: the network to train.
+        optimizer: the optimiser of its parameters.
+        batch: the images of the episode, (way * drawings, channels, H, W), ordered by class.
+        way: the number of classes.
+        shots: a number of supports for each split of the episode.
+
+    Returns:
+        The loss, the accuracy, and the mean and std of the precision, (4,). They stay on the device of the network, so
+            that the step does not wait for a GPU.
     """
     dtype = next(network.parameters()).dtype
     with torch.autocast(batch.device.type, torch.bfloat16, enabled=batch.is_cuda and torch.cuda.is_bf16_supported()):
         embedded = network.embed(batch.contiguous(memory_format=torch.channels_last))
     episode = embedded.map(lambda t: t.to(dtype)).unflatten((way, -1))
-    # What is encoded once can be split several times, each time with other drawings as the support.
+    # Encoding is the expensive part, so split the episode several times, each time with other drawings as supports.
     results = [episode_loss(network, episode.roll(turn), shot) for turn, shot in enumerate(shots)]
     loss, accuracy = (torch.stack(each).mean() for each in zip(*results, strict=True))
     optimizer.zero_grad(set_to_none=True)

@@ -1,11 +1,9 @@
-"""Training: episodes, Adam, checkpoints, a log; stopped at any moment and resumed bit for bit."""
+"""Train a network by episodes, with checkpoints and a log. A stopped run resumes bit for bit."""
 
 import math
-import signal
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -15,41 +13,26 @@ from gaussproto.config import NetworkConfig, RunConfig, Stage, read_config
 from gaussproto.data.damage import damage
 from gaussproto.data.distort import distort
 from gaussproto.data.images import LabelledImages
-from gaussproto.data.load import load_data, with_split
+from gaussproto.data.load import load_data
 from gaussproto.episodes import check_enough, fit_episode_to, sample_episode
 from gaussproto.errors import InputError
 from gaussproto.formulas.covariance import is_dead
+from gaussproto.formulas.named import check_saved
+from gaussproto.model.device import check_device
 from gaussproto.model.network import GaussianPrototypicalNetwork, as_float
 from gaussproto.provenance import command, commit
 from gaussproto.runs.checkpoint import Position, load_checkpoint, restore_optimizer, save_checkpoint
 from gaussproto.runs.folder import RunFolder
 from gaussproto.runs.metrics import LogRecord
 from gaussproto.training.memory import keep_freed_memory
+from gaussproto.training.result import DeadPrecisionWarning, RunResult, TrainingDiverged
 from gaussproto.training.signals import stop_signals
 from gaussproto.training.step import learning_rate, make_optimizer, step
 from gaussproto.training.warm_start import read_init, take_weights, with_digest
 
-LOG_EVERY = 10  # episodes to a line of the log
+__all__ = ["DeadPrecisionWarning", "RunResult", "TrainingDiverged", "train"]
 
-
-class TrainingDiverged(InputError):  # noqa: N818 (it reads as a sentence)
-    """The loss stopped being a number."""
-
-
-class DeadPrecisionWarning(UserWarning):
-    """Every image has the same precision: the network is a vanilla one."""
-
-
-@dataclass(frozen=True)
-class RunResult:
-    """What a training has left."""
-
-    folder: Path
-    config: RunConfig
-    network: GaussianPrototypicalNetwork  # ready to embed: running statistics
-    episodes: int
-    seconds: float
-    stopped_by: signal.Signals | None  # None: it went to its end
+LOG_EVERY = 10  # episodes per line of the log
 
 
 def train(
@@ -63,29 +46,49 @@ def train(
     on_log: Callable[[LogRecord], None] = lambda record: None,
     say: Callable[[str], None] = lambda sentence: None,
 ) -> RunResult:
-    """Train a network by episodes and leave a run folder.
+    """Train a network by episodes and write a run folder.
 
     Args:
-        config: a preset or your own; see `gaussproto.preset`.
-        images: the training classes; if not given, those of the configuration.
-        out: the run folder; `runs/NAME` if not given.
-        network: train this network in place of a new one; its settings replace `config.network`. Its backbone and its
-            own objects are saved by their import paths, so they must be importable and made without arguments.
-        resume: continue the run in that folder; the result is that of a run that never stopped.
-        device: where the network is, such as cpu or cuda.
-        on_log: called with every line of the log, a `LogRecord`.
-        say: called with sentences for the user: what was made of the data and of the weights it starts from.
+        config: the settings: a preset (see `gaussproto.preset`) or your own.
+        images: the training classes. By default, those that `config.data` names.
+        out: the run folder, by default `runs/NAME`.
+        network: a network to train instead of a new one. Its settings replace `config.network`. Its backbone and other
+            parts of yours are saved by import path, so they must be importable and need no arguments.
+        resume: continue the run in the folder. The result is the same as that of a run that never stopped.
+        device: the device to train on, for example cpu or cuda.
+        on_log: a function that gets every line of the log, a `LogRecord`.
+        say: a function that gets messages for the user, for example about the initial weights.
+
+    Returns:
+        The run folder, the trained network, and how training ended.
+
+    Raises:
+        TrainingDiverged: if the loss is no longer finite.
+
+    Examples:
+        >>> import gaussproto as gp
+        >>> from tempfile import TemporaryDirectory
+        >>> config = gp.preset("demo", rotations=False, filters=(4, 4, 4), embedding_dim=4, way=5, episodes=20)
+        >>> data = gp.load_data(config.data)
+        >>> with TemporaryDirectory() as folder:
+        ...     run = gp.train(config, data.train, folder, on_log=lambda record: print(record.episode))
+        10
+        20
+        >>> evaluation = gp.evaluate(run.network, data.test, ways=[5], shots=[1], rounds=1)
+        >>> [(score.way, score.shot) for score in evaluation.scores]
+        [(5, 1)]
     """
     if network is not None:
         check_rebuilds(network)
         if config.training.init:
-            raise InputError("give either `network` or the setting `init`: both say where the weights come from")
+            raise InputError("`network` and the setting `init` both set the initial weights: pass only one of them")
         config = config.model_copy(update={"network": network.config})
     config.network.check_saved()
     if images is None:
-        config = config.model_copy(update={"data": with_split(config.data)})
         images = load_data(config.data).train
-    config = with_digest(config)
+    config = with_digest(config.with_data(images.config))
+    if ":" in config.data.data:
+        check_saved(config.data.data)
     episode = fit_episode_to(config.episode, images)
     smaller = episode != config.episode
     config = config.model_copy(update={"episode": episode})
@@ -94,38 +97,39 @@ def train(
     run = RunFolder(Path(out or Path("runs") / config.name))
     if network is not None and run.config.exists():
         begun = read_config(run.config).network
-        if begun == network.config.model_copy(update={"transform": begun.transform}):  # stages change it
+        if begun == network.config.model_copy(update={"transform": begun.transform}):  # a stage can replace it
             config = config.model_copy(update={"network": begun})
     if config.training.init and not run.last.exists():
-        read_init(config)  # what is wrong with it is said before there is a folder
-    run.open(config, resume)
+        read_init(config)  # raise before the folder is created
+    config = run.open(config, resume)
     if smaller:
-        say(f"episodes are fitted to the data: {episode.way} classes and {episode.drawings} images of each")
+        say(f"episodes are reduced to fit the data: {episode.way} classes of {episode.drawings} images")
     with run.locked():
         keep_freed_memory()
+        if config != read_config(run.config):
+            run.write_config(config)  # the run was lengthened
         return _Training(config, images, run, network, device, say).to_end(on_log)
 
 
 def check_rebuilds(network: GaussianPrototypicalNetwork) -> None:
-    """Raise InputError if a network cannot be made again from its settings, as a saved one must be."""
+    """Raise InputError unless the network can be rebuilt from its settings, as loading a saved one requires."""
     if type(network) is not GaussianPrototypicalNetwork:
-        remedy = "give its parts as your own backbone, distance, transform or covariance"
-        subclass = type(network).__name__
-        raise InputError(f"`train` saves a GaussianPrototypicalNetwork, not the subclass {subclass}: {remedy}")
+        remedy = "pass your own backbone, distance, transform or covariance instead"
+        raise InputError(f"`train` cannot save {type(network).__name__}, a subclass of the network: {remedy}")
     network.config.check_saved()
     try:
-        with torch.random.fork_rng(devices=[]):  # its initial values come from the caller's generator
+        with torch.random.fork_rng(devices=[]):  # leave the caller's random numbers unchanged
             again = GaussianPrototypicalNetwork(NetworkConfig.model_validate(network.config.model_dump()))
     except (TypeError, ValueError) as error:
-        raise InputError(f"the network cannot be made again from {network.config.encoder} ({error})") from error
+        raise InputError(f"cannot rebuild the network from {network.config.encoder} ({error})") from error
     shapes = [{name: t.shape for name, t in one.state_dict().items()} for one in (network, again)]
     if shapes[0] != shapes[1]:
-        problem = f"{network.config.encoder} called without arguments makes other weights than the network has"
-        raise InputError(f"{problem}: let the backbone be a class or function that takes no arguments")
+        problem = f"{network.config.encoder}() makes weights of other shapes than those of the network"
+        raise InputError(f"{problem}: use a backbone class that takes no arguments")
 
 
 class _Training:
-    """A training on its way: the network, its optimiser, its random numbers and its position."""
+    """A run in progress: the network, its optimiser, its random numbers and its position."""
 
     def __init__(
         self,
@@ -139,19 +143,22 @@ class _Training:
         self.config, self.run, self.images = config, run, images.to(device)
         self.generator = torch.Generator().manual_seed(config.training.seed)
         self.position = Position(transform=config.network.transform, images=images.fingerprint())
-        self.waiting: list[Tensor] = []  # results of episodes, fetched together: a GPU is not waited for in each
+        self.waiting: list[Tensor] = []  # results of steps, fetched together to avoid waiting for a GPU
         checkpoint = load_checkpoint(run.last) if run.last.exists() else None
         if checkpoint is None:
-            with torch.random.fork_rng(devices=[]):  # the weights' initial values come from the global generator
+            with torch.random.fork_rng(devices=[]):  # initial weights come from the global generator
                 torch.default_generator.manual_seed(config.training.seed)
                 self.network = network or GaussianPrototypicalNetwork(config.network)
                 if config.training.init:
                     say(take_weights(self.network, config))
         else:
             if checkpoint.position.images != self.position.images:
-                problem = f"the images to train on are not those that the run in {run.path} began with"
-                raise InputError(f"{problem}: bring them back, or start another run with --out")
+                problem = f"the training images have changed since the run in {run.path} started"
+                raise InputError(f"{problem}: restore them, or start a new run with --out")
             self.network, self.position = checkpoint.network(), checkpoint.position
+            if config.training.episodes > checkpoint.config.training.episodes:
+                self.position.lengthened.append(self.position.episode)
+                say(f"the run is lengthened to {config.training.episodes:,} episodes")
             if network is not None:
                 network.set_transform(self.position.transform)
                 network.load_state_dict(self.network.state_dict())
@@ -179,7 +186,7 @@ class _Training:
                 self._learn(now, stage)
                 position.episode = now + 1
                 ended = position.episode == training.episodes
-                stopping = bool(stop)  # once: a signal that comes later waits for the next episode
+                stopping = bool(stop)  # read once: a later signal waits for the next episode
                 logs = position.episode % LOG_EVERY == 0 or ended
                 saves = position.episode % training.checkpoint_every == 0 or ended or stopping
                 if logs or saves:
@@ -229,8 +236,8 @@ class _Training:
         if learned and position.episode >= 100 and is_dead(mean, std) and not position.warned:
             position.warned = True
             warnings.warn(
-                f"at episode {position.episode} every image has the precision {mean:.4g}: it is dead, and the network "
-                "is a vanilla one; it stays alive with precision_relu off, transform exp and weighting prototype",
+                f"at episode {position.episode} every image has the precision {mean:.4g}, so the network is vanilla: "
+                "to learn a precision, train with --no-precision-relu --transform exp --weighting prototype",
                 DeadPrecisionWarning,
                 stacklevel=3,
             )
@@ -252,14 +259,14 @@ class _Training:
                 raise self._diverged(position.episode - 1)
             if self._is_among_best():
                 save_checkpoint(run.kept(position.episode), *weights)
-        if self.config.training.takes_snapshot(position.episode):  # before `last`, from which a killed run goes on
+        if self.config.training.takes_snapshot(position.episode):  # before `last`, where a killed run resumes
             save_checkpoint(run.snapshot(position.episode), *weights)
         if saves:
             save_checkpoint(run.last, *weights, self.optimizer, self.generator)
             run.prune(position.kept)
 
     def _is_among_best(self) -> bool:
-        """At the end of a window, whether its training accuracy is among the highest, which are kept."""
+        """Return whether a window ends here and its training accuracy is among the highest, which are kept."""
         position, training = self.position, self.config.training
         whole = len(position.accuracies) >= training.checkpoint_every
         if not whole and (position.kept or position.episode < training.episodes):
@@ -271,13 +278,6 @@ class _Training:
 
     def _diverged(self, episode: int) -> TrainingDiverged:
         last = self.run.last
-        left = f"the last good weights are in {last}" if last.exists() else "there is no checkpoint yet"
-        problem = f"the loss is no longer a finite number in episode {episode + 1}"
-        return TrainingDiverged(f"{problem}: train again with a smaller learning rate ({left})")
-
-
-def check_device(device: str) -> None:
-    try:
-        torch.zeros(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise InputError(f"there is no device {device!r} here ({str(error).splitlines()[0]}): use cpu") from None
+        left = f"the last good weights are in {last}" if last.exists() else "no checkpoint was saved yet"
+        problem = f"training diverged at episode {episode + 1}: the loss is no longer finite"
+        return TrainingDiverged(f"{problem} ({left}); train again with a smaller learning rate")

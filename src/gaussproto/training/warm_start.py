@@ -1,4 +1,4 @@
-"""Start from other weights: copy what fits, start the rest from new values, and tell which."""
+"""Start a run from other weights: copy what fits, and start the rest from new values."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from gaussproto.setting_types import FILTERS
 
 
 def with_digest(config: RunConfig) -> RunConfig:
-    """The run with the identity of the weights that it starts from, if it has none yet."""
+    """Return the run with the digest of its initial weights, unless it has one already."""
     training = config.training
     if training.init is None or training.init_digest:
         return config
@@ -22,42 +22,42 @@ def with_digest(config: RunConfig) -> RunConfig:
 
 
 def read_init(config: RunConfig) -> Checkpoint:
-    """The weights that a run starts from, if they can be used for it."""
+    """Load the initial weights of a run. Raise InputError if they have changed or do not fit."""
     init = str(config.training.init)
     path = weights_file(init)
     if weights_digest(path) != config.training.init_digest:
-        remedy = "bring the old ones back, or begin another run with --init"
-        raise InputError(f"the weights {init} have changed since this run was begun: {remedy}")
+        raise InputError(f"the weights {init} have changed since this run started: restore them, or start a new run")
     checkpoint = load_checkpoint(path)
     there, here = _filters(checkpoint.config.network), _filters(config.network)
     if there != here:
-        remedy = "leave --encoder and --filters out, and they are those of the weights"
-        raise InputError(f"the weights {init} have the filters {there} and this run {here}: {remedy}")
+        remedy = "leave out --encoder and --filters to use those of the weights"
+        raise InputError(f"the weights {init} have the filters {there}, but this run has {here}: {remedy}")
     return checkpoint
 
 
 def take_weights(network: GaussianPrototypicalNetwork, config: RunConfig) -> str:
-    """Give a new network the weights that its run starts from, as far as they fit; returns a sentence that says so."""
+    """Copy the initial weights of a run to a new network, as far as they fit. Return a sentence about it."""
     checkpoint = read_init(config)
     notes = transfer(checkpoint.network(), network)
     there, here = checkpoint.config.data, config.data
     old, new = there.image_size, here.image_size
     if old != new:
-        notes.append(f"it knows images of {old} x {old} pixels and gets {new} x {new}")
+        notes.append(f"they were trained on {old} x {old} pixels, this run has {new} x {new}")
     if there.split and here.split and Path(there.data).resolve() == Path(here.data).resolve():
         seen = {*(there.split.train or ())} & {*here.split.test}
         if seen:
-            example = f"{len(seen)} of the test classes, such as {min(seen)!r}"
-            notes.append(f"they were trained on {example}: scores will flatter it")
+            example = f"{len(seen)} of the test classes, for example {min(seen)!r}"
+            notes.append(f"they were trained on {example}, so scores will be too high")
     return "; ".join([f"starts from the weights {config.training.init}", *notes])
 
 
 @torch.no_grad()
 def transfer(source: GaussianPrototypicalNetwork, network: GaussianPrototypicalNetwork) -> list[str]:
-    """Copy the weights of another network with the same filters; says what is not copied as it is.
+    """Copy the weights of another network with the same filters. Return notes on what is not copied unchanged.
 
-    Other channels: grey seen by three channels is what it was to one, and the other way round. Another covariance: the
-    embedding stays, and the precision starts from new values. Another embedding size: so does the whole last block.
+    - Other channels: the first convolution is adapted so that grey images give the same result as before.
+    - Another covariance: the embedding is copied, and the precision starts from new values.
+    - Another embedding size: the whole last block starts from new values.
     """
     there, here = source.config, network.config
     old, D = source.state_dict(), here.embedding_dim
@@ -65,11 +65,12 @@ def transfer(source: GaussianPrototypicalNetwork, network: GaussianPrototypicalN
     last = f"encoder.blocks.{len(blocks)}." if blocks else "encoder.head."
     notes = []
     if there.channels != here.channels:
-        notes.append(f"the first convolution, of {there.channels} channels, is spread over {here.channels}")
+        notes.append(f"the first convolution is converted from {there.channels} to {here.channels} channels")
     if there.embedding_dim != D:
-        notes.append(f"the last block begins anew, as embedding_dim is {there.embedding_dim} there and {D} here")
+        notes.append(f"the last block starts from new values: embedding_dim changes from {there.embedding_dim} to {D}")
     elif there.covariance != here.covariance:
-        notes.append(f"the precision begins anew, as covariance is {there.covariance} there and {here.covariance} here")
+        change = f"covariance changes from {there.covariance} to {here.covariance}"
+        notes.append(f"the precision starts from new values: {change}")
     for name, new in network.state_dict().items():
         if name.startswith(last) and there.embedding_dim != D:
             continue

@@ -1,1 +1,1 @@
-"""What turns images into embeddings: networks of torch, ONNX files, or vectors as they are."""
+"""Encoders, which turn images into embeddings: torch networks, ONNX files, or none for feature vectors."""

@@ -1,4 +1,4 @@
-"""What a classifier must know of an encoder beside its weights: what it takes, and how embeddings are compared."""
+"""The properties of an encoder that a classifier needs: its inputs, and how to compare its embeddings."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,34 +15,34 @@ from gaussproto.setting_types import Ink, Weighting
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """What an encoder takes and how its embeddings are compared."""
+    """The inputs of an encoder, and how to compare its embeddings."""
 
-    digest: str  # the same for the same function, wherever its weights are
+    digest: str  # of the settings and weights, wherever they are stored
     channels: int = 1  # 1 grey, 3 colour
     image_size: int = 28  # side in pixels
-    smallest_image: int = 1  # the least side in pixels that leaves something after every pooling
-    ink: Ink = "detect"  # of the images that it is given
-    distance: str = "euclidean"  # what the network was trained with
+    smallest_image: int = 1  # smallest side in pixels that survives every pooling
+    ink: Ink = "detect"  # of the images that users pass
+    distance: str = "euclidean"  # that the network was trained with
     weighting: Weighting = "prototype"  # where the precision acts
-    calibration: Calibration | None = None  # how confident the network is, if its weights carry it
+    calibration: Calibration | None = None  # None if the weights are not calibrated
 
 
 @dataclass(frozen=True, kw_only=True)
 class Encoder(Card):
-    """A card, and the function that embeds."""
+    """A card and the function that embeds."""
 
-    embed: Callable[[np.ndarray], Embedded[np.ndarray]]  # vectors (N, features) or images (N, channels, H, W)
-    source: str | None  # what names the same encoder again; None for a network that lives in memory only
+    embed: Callable[[np.ndarray], Embedded[np.ndarray]]  # of vectors (N, features) or images (N, channels, H, W)
+    source: str | None  # name or path that opens the encoder again; None for a network in memory
     takes_vectors: bool = False
-    features: int | None = None  # the numbers in a vector, if they are settled
+    features: int | None = None  # size of a vector; None if any size will do
 
 
 def card_of(
     config: NetworkConfig, arrays: Mapping[str, Any], data: DataConfig | None, calibration: Calibration | None
 ) -> Card:
-    """The card of a network of images, from its settings and weights, and what is known beside them."""
+    """Return the card of a network of images, from its settings and weights. `data` and `calibration` are optional."""
     poolings = len({name.split(".")[2] for name in arrays if name.startswith("encoder.blocks.")})
-    drawn: Ink = "detect" if config.channels == 1 else "bright"  # unknown grey images are taken for drawn characters
+    drawn: Ink = "detect" if config.channels == 1 else "bright"  # without data, grey images may be drawn characters
     return Card(
         digest=digest_of(config, arrays),
         channels=config.channels,

@@ -1,4 +1,4 @@
-"""The encoder as an ONNX file, for programs that have no torch; written only if it gives what torch gives."""
+"""Export an encoder as an ONNX file, for programs without torch, after comparing its outputs with torch's."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,27 +12,50 @@ from gaussproto.errors import InputError
 from gaussproto.files import write_then_rename
 
 COMPARED = 7  # random images
-MOST_APART = 1e-4  # relative to the largest number of an output
-TINY = 1e-30  # in place of that number if all are 0
+MOST_APART = 1e-4  # relative to the largest value of an output
+TINY = 1e-30  # avoids a division by 0
 
 
 @dataclass(frozen=True)
 class Export:
-    """What was written."""
+    """An exported ONNX file.
+
+    Attributes:
+        path: the file.
+        bytes: its size.
+        inputs: the shape of each input, by name.
+        outputs: the shape of each output, by name.
+        difference: the largest difference from torch, relative to the largest value of an output.
+    """
 
     path: Path
     bytes: int
-    inputs: dict[str, list[int | str]]  # name and shape
+    inputs: dict[str, list[int | str]]
     outputs: dict[str, list[int | str]]
-    difference: float  # from torch, relative to the largest number of an output
+    difference: float
 
 
 def export_onnx(encoder: Any, path: Path | str) -> Export:
-    """Write the encoder of bundled weights, a weights file, a run folder or a network object to an ONNX file.
+    """Export a network to an ONNX file, which computes embeddings and precisions without torch.
+
+    The file is written only if its outputs agree with torch's. You need the extra: `pip install 'gaussproto[onnx]'`.
 
     Args:
-        encoder: as for a classifier.
-        path: the file, which ends in .onnx.
+        encoder: the name of bundled weights, a weights file, a run folder or a network object.
+        path: the file to write. It must end in .onnx.
+
+    Returns:
+        The path and size of the file, its inputs and outputs, and how far it differs from torch.
+
+    Examples:
+        >>> import gaussproto as gp
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     export = gp.export_onnx("omniglot-small", f"{folder}/encoder.onnx")
+        >>> export.inputs
+        {'images': ['N', 1, 'H', 'W']}
+        >>> export.outputs
+        {'embedding': ['N', 64], 'precision': ['N', 1]}
     """
     path = Path(path)
     if path.suffix != ".onnx":
@@ -45,8 +68,8 @@ def export_onnx(encoder: Any, path: Path | str) -> Export:
     difference = float(np.max([np.abs(a - b).max() / np.maximum(np.abs(b).max(), TINY) for a, b in pairs]))
     if not difference < MOST_APART:
         raise InputError(
-            f"the ONNX form of {name_of(encoder)} differs from torch by {difference:.1g}, so it was not written: its "
-            "weights are too large, or no numbers"
+            f"the ONNX form of {name_of(encoder)} differs from torch by {difference:.1g} and was not written: check "
+            "the weights for NaN and very large values"
         )
     with write_then_rename(path) as temporary:
         temporary.write_bytes(content)

@@ -1,4 +1,4 @@
-"""What the classifier's `encoder` names -> an encoder. Torch is imported only if it computes."""
+"""Open the encoder that the parameters of a classifier describe. Torch is imported only if it computes."""
 
 from dataclasses import replace
 from numbers import Integral
@@ -20,34 +20,37 @@ InkParameter = Literal["auto"] | Ink
 
 
 def find_encoder(
-    encoder: Any, engine: Engine | None = None, ink: InkParameter = "auto", image_size: int | None = None
-) -> Encoder:
-    """The encoder that the parameters of a `GaussianPrototypeClassifier` describe."""
+    encoder: Any, engine: Engine | None = None, ink: InkParameter = "auto", image_size: int | None = None,
+    device: str = "cpu",
+) -> Encoder:  # fmt: skip
+    """Open the encoder that the parameters of a `GaussianPrototypeClassifier` describe."""
     for name, value, choices in (("engine", engine, (None, *get_args(Engine))), ("ink", ink, ("auto", *get_args(Ink)))):
         if value not in choices:
             listed = ", ".join(str(choice) for choice in choices if choice)
             raise InputError(f"{name} must be one of {listed} (found {value!r})")
-    opened = _open(encoder, engine)
+    opened = _open(encoder, engine, device)
     if image_size is not None and not (isinstance(image_size, Integral) and image_size >= opened.smallest_image):
-        raise InputError(f"image_size must be a whole number from {opened.smallest_image} on (found {image_size!r})")
+        raise InputError(f"image_size must be an integer of at least {opened.smallest_image} (found {image_size!r})")
     size = int(image_size or opened.image_size)
     return replace(opened, image_size=size, ink=opened.ink if ink == "auto" else ink)
 
 
-def _open(encoder: Any, engine: Engine | None) -> Encoder:
+def _open(encoder: Any, engine: Engine | None, device: str) -> Encoder:
     if isinstance(encoder, str) and encoder == IDENTITY:
         return Encoder(embed=_copy, source=IDENTITY, digest=IDENTITY, takes_vectors=True)
     if is_onnx_file(encoder) and engine == "torch":
-        raise InputError(f"{encoder} is an ONNX file, which torch does not compute: name its weights, or engine onnx")
+        raise InputError(f"torch cannot compute {encoder}, which is an ONNX file: pass its weights, or use engine onnx")
     if is_onnx_file(encoder) or engine == "onnx":
+        if device != "cpu":
+            raise InputError(f"engine onnx computes on the cpu only (found device {device!r}): use engine torch")
         return onnx_encoder(encoder, _source(encoder))
     from gaussproto.classifier.encoders.torch import torch_encoder
 
-    return torch_encoder(encoder, _source(encoder))
+    return torch_encoder(encoder, _source(encoder), device)
 
 
 def takes_vectors(encoder: Any) -> bool:
-    """Whether an encoder takes vectors, as far as can be told without opening a file."""
+    """Return whether an encoder takes vectors, without opening a file: False for a head that is stored in one."""
     if isinstance(encoder, str | Path):
         return encoder == IDENTITY
     from gaussproto.model.head import GaussianHead
@@ -56,11 +59,11 @@ def takes_vectors(encoder: Any) -> bool:
 
 
 def _copy(vectors: np.ndarray) -> Embedded[np.ndarray]:
-    return Embedded(vectors.copy())  # the caller's own array may change
+    return Embedded(vectors.copy())  # the caller may change the array later
 
 
 def _source(encoder: Any) -> str | None:
-    """What names the encoder again: bundled weights by their name, files by where they are, a network not at all."""
+    """Return the name of bundled weights or the absolute path of a file. None for a network object."""
     if not isinstance(encoder, str | Path):
         return None
     path = Path(encoder)

@@ -1,4 +1,4 @@
-"""Encoders that onnxruntime computes, and the content of their ONNX files. Without torch."""
+"""Encoders computed by onnxruntime, and the content of their ONNX files. Without torch."""
 
 import json
 from pathlib import Path
@@ -19,20 +19,21 @@ from gaussproto.runs.weights import open_weights, single_precision, weights_file
 BATCH = 256  # images embedded at once
 CARD = "gaussproto"  # the key of the card in the file's metadata
 ABOUT = (
-    "Images (N, channels, H, W), uint8, ink or object bright, of {0.image_size} x {0.image_size} pixels as in training "
-    "or of another size from {0.smallest_image} on -> embeddings and, if the network has them, precisions."
+    "Input: images (N, channels, H, W), uint8, with bright ink or a bright object, of {0.image_size} x {0.image_size} "
+    "pixels as in training, or of another size of at least {0.smallest_image}. Output: embeddings and, if the network "
+    "predicts them, precisions."
 )
 
 
 class OnnxEncoder:
-    """Embeds with the graph in the content of an ONNX file; errors call it `name`."""
+    """Embeds images with the content of an ONNX file. Error messages call it `name`."""
 
     def __init__(self, content: bytes, name: str) -> None:
         self.content, self.name = content, name
         onnxruntime = import_extra("onnxruntime", "onnx")
         try:
             self.session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
-        except Exception as error:  # onnxruntime's errors have no class of their own in common
+        except Exception as error:  # onnxruntime's errors have no common base class
             raise InputError(f"{name} is not a readable ONNX file ({error}): export it again") from error
 
     def __call__(self, images: np.ndarray) -> Embedded[np.ndarray]:
@@ -40,12 +41,12 @@ class OnnxEncoder:
         return Embedded(*(np.concatenate(parts) for parts in zip(*batches, strict=True)))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return OnnxEncoder, (self.content, self.name)  # a session cannot go to another process
+        return OnnxEncoder, (self.content, self.name)  # a session cannot be pickled
 
     def card(self) -> Card:
         text = self.session.get_modelmeta().custom_metadata_map.get(CARD)
         if text is None:
-            raise InputError(f"{self.name} is an ONNX file, but not one of gaussproto's: use `gaussproto export`")
+            raise InputError(f"{self.name} is not an ONNX file of gaussproto: write one with `gaussproto export`")
         try:
             return TypeAdapter(Card).validate_json(text)
         except ValidationError as error:
@@ -53,12 +54,12 @@ class OnnxEncoder:
 
 
 def onnx_encoder(encoder: Any, source: str | None) -> Encoder:
-    """The encoder of an ONNX file, or of weights as they are in one."""
+    """Open an ONNX file, or weights converted to ONNX in memory."""
     if is_onnx_file(encoder):
         try:
             content = Path(encoder).read_bytes()
         except OSError as error:
-            raise InputError(f"there is no readable ONNX file {encoder} ({error.strerror})") from None
+            raise InputError(f"cannot read the ONNX file {encoder} ({error.strerror}): check the path") from None
     else:
         content = onnx_content(encoder)
     embed = OnnxEncoder(content, name_of(encoder))
@@ -70,7 +71,7 @@ def is_onnx_file(encoder: Any) -> bool:
 
 
 def onnx_content(encoder: Any) -> bytes:
-    """The content of the ONNX file of bundled weights, a weights file, a run folder or a network object."""
+    """Convert bundled weights, a weights file, a run folder or a network object to the content of an ONNX file."""
     weights = _weights_of(encoder)
     card = card_of(*weights)
     onnx = import_extra("onnx", "onnx")
@@ -78,7 +79,7 @@ def onnx_content(encoder: Any) -> bytes:
         model = encoder_graph(*weights[:2])
         onnx.checker.check_model(model, full_check=True)
     except (KeyError, onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
-        raise InputError(f"the weights of {name_of(encoder)} do not fit their own configuration ({error})") from error
+        raise InputError(f"the weights of {name_of(encoder)} do not fit their configuration ({error})") from error
     model.producer_name, model.producer_version = "gaussproto", version()
     model.doc_string = ABOUT.format(card)
     described = TypeAdapter(Card).dump_python(card, mode="json")

@@ -1,8 +1,9 @@
-"""The encoder and the precision as an ONNX graph, made from the weights as arrays: no torch, nothing is traced.
+"""Build the ONNX graph of an encoder and its precision from the weights as arrays, without torch and without tracing.
 
-    images, uint8 -> 0 to 1 -> minus each image's mean -> blocks -> x, s_raw -> transform -> embedding, precision
+    images, uint8 → 0 to 1 → minus each image's mean → blocks → x, s_raw → transform → embedding, precision
 
-The same function as `GaussianPrototypicalNetwork.embed` with running statistics; batch norm is a part of the filters.
+The graph computes the same as `GaussianPrototypicalNetwork.embed` with running statistics. Batch norm is folded into
+the filters.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,12 +16,12 @@ from gaussproto.config import NetworkConfig
 from gaussproto.errors import InputError, import_extra
 from gaussproto.formulas.covariance import find_covariance, find_transform
 
-OPSET, IR = 17, 8  # what runtimes since 2022 know
+OPSET, IR = 17, 8  # known to runtimes since 2022
 EPS = 1e-5  # of nn.BatchNorm2d
 
 
 class Graph:
-    """Nodes and constants of a graph that grows at its end; every method returns the name of what it has added."""
+    """A graph under construction. Every method returns the name of what it added."""
 
     def __init__(self) -> None:
         self.onnx = import_extra("onnx", "onnx")
@@ -41,14 +42,14 @@ class Graph:
 
 
 def encoder_graph(config: NetworkConfig, weights: Mapping[str, np.ndarray]) -> Any:
-    """An `onnx.ModelProto`: images (N, channels, H, W) uint8 -> embedding (N, D) and, if there is one, precision.
+    """Return an `onnx.ModelProto` from images (N, channels, H, W) uint8 to embedding (N, D) and precision, if any.
 
-    The number of images and their size are free; the precision is (N, 1), (N, D) or (N, D, D).
+    N, H and W are free. The precision is (N, 1), (N, D) or (N, D, D).
     """
     D, covariance = config.embedding_dim, find_covariance(config.covariance)
     blocks = sorted({int(name.split(".")[2]) for name in weights if name.startswith("encoder.blocks.")})
     if not blocks:
-        raise InputError("only the package's own encoders of images have an ONNX form: export others with torch.onnx")
+        raise InputError("only the package's own image encoders have an ONNX form: export others with torch.onnx")
     g = Graph()
     helper, FLOAT, UINT8 = g.onnx.helper, g.onnx.TensorProto.FLOAT, g.onnx.TensorProto.UINT8
     y = g.add("Div", g.add("Cast", "images", to=FLOAT), g.constant(255.0))
@@ -57,7 +58,7 @@ def encoder_graph(config: NetworkConfig, weights: Mapping[str, np.ndarray]) -> A
         filters, bias = _folded(weights, f"encoder.blocks.{i}.")
         y = g.add("Conv", y, g.constant(filters), g.constant(bias), kernel_shape=[3, 3], pads=[1, 1, 1, 1])
         y = g.add("MaxPool", y, kernel_shape=[2, 2], strides=[2, 2])
-        if i < blocks[-1]:  # of the last block the precision may be without
+        if i < blocks[-1]:  # after the last block, the precision may skip the ReLU
             y = g.add("Relu", y)
     x, R = y, covariance.raw_size(D)
     outputs = {"embedding": [D]}
@@ -82,12 +83,12 @@ def encoder_graph(config: NetworkConfig, weights: Mapping[str, np.ndarray]) -> A
 
 
 def _folded(weights: Mapping[str, np.ndarray], block: str) -> tuple[np.ndarray, np.ndarray]:
-    """Filters and bias of a convolution that does what the block's own and its batch norm do."""
+    """Return the filters and bias of one convolution that equals the block's convolution and batch norm."""
     filters, norm = weights[f"{block}conv.weight"].astype(np.float64), f"{block}norm."
     scale = weights[f"{norm}weight"] / np.sqrt(weights[f"{norm}running_var"].astype(np.float64) + EPS)
     return filters * scale[:, None, None, None], weights[f"{norm}bias"] - weights[f"{norm}running_mean"] * scale
 
 
 def _averaged(g: Graph, y: str, name: str | None = None) -> str:
-    """(N, C, h, w) -> (N, C): one pixel stays what it is."""
+    """(N, C, h, w) → (N, C): the mean over pixels."""
     return g.add("Flatten", g.add("GlobalAveragePool", y), name=name)

@@ -1,4 +1,4 @@
-"""Encoders that torch computes: a network object, a weights file, a head on vectors."""
+"""Encoders computed by torch: a network object, a weights file or a head on vectors."""
 
 import copy
 from pathlib import Path
@@ -12,6 +12,7 @@ from gaussproto.config import DataConfig
 from gaussproto.errors import InputError
 from gaussproto.formulas.confidence import Calibration
 from gaussproto.formulas.embedded import Embedded
+from gaussproto.model.device import check_device
 from gaussproto.model.embed import embed_all
 from gaussproto.model.head import GaussianHead, head_of
 from gaussproto.model.network import GaussianPrototypicalNetwork
@@ -20,7 +21,7 @@ from gaussproto.runs.weights import open_weights, weights_file
 
 
 class TorchEncoder:
-    """Embeds with a network in evaluation mode, which nobody else holds."""
+    """Embeds images or vectors with a network in evaluation mode."""
 
     def __init__(self, network: GaussianPrototypicalNetwork) -> None:
         self.network = network
@@ -28,17 +29,19 @@ class TorchEncoder:
     def __call__(self, inputs: np.ndarray) -> Embedded[np.ndarray]:
         if isinstance(self.network, GaussianHead):
             with torch.no_grad():
-                embedded = self.network.embed(torch.tensor(inputs, dtype=torch.float32))
+                device = next(self.network.parameters()).device
+                embedded = self.network.embed(torch.tensor(inputs, dtype=torch.float32, device=device))
         else:
             embedded = embed_all(self.network, torch.from_numpy(inputs))
         return embedded.map(lambda t: t.cpu().numpy())
 
 
-def torch_encoder(encoder: Any, source: str | None) -> Encoder:
+def torch_encoder(encoder: Any, source: str | None, device: str = "cpu") -> Encoder:
+    check_device(device)
     network, data, calibration = open_network(encoder)
     return Encoder(
         **vars(card_of(network.config, arrays_of(network), data, calibration)),
-        embed=TorchEncoder(network),
+        embed=TorchEncoder(network.to(device)),
         source=source,
         takes_vectors=isinstance(network, GaussianHead),
         features=getattr(network, "features", None),
@@ -46,21 +49,21 @@ def torch_encoder(encoder: Any, source: str | None) -> Encoder:
 
 
 def open_network(encoder: Any) -> tuple[GaussianPrototypicalNetwork, DataConfig | None, Calibration | None]:
-    """The network that is given or named, in evaluation mode, its data and its calibration if they are known.
+    """Return the network in evaluation mode, and its data and calibration if they are known.
 
-    A network object is copied: what its owner does with it later does not change the classifier.
+    A network object is copied, so that later changes to it do not affect the classifier.
     """
     if isinstance(encoder, GaussianPrototypicalNetwork):
         for part in ("prototypes", "distances"):
             if getattr(type(encoder), part) is not getattr(GaussianPrototypicalNetwork, part):
                 raise InputError(
-                    f"{type(encoder).__name__} has its own method `{part}`, which a classifier cannot compute: write a "
-                    "subclass of gaussproto.Distance and name it in the network's settings"
+                    f"{type(encoder).__name__} has its own method `{part}`, which a classifier cannot use: write a "
+                    "subclass of gaussproto.Distance and pass its name as the network's distance"
                 )
         return copy.deepcopy(encoder).eval(), None, None
     if not isinstance(encoder, str | Path):
         kind = type(encoder).__name__
-        raise InputError(f"encoder is the name of weights, a path, 'identity' or a network (found a {kind})")
+        raise InputError(f"encoder must be the name of weights, a path, 'identity' or a network (found {kind})")
     file = open_weights(weights_file(str(encoder)), "pt")
     if head := head_of(file.path, file.metadata, file.tensors):
         return head, None, None

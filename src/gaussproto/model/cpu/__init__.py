@@ -1,1 +1,1 @@
-"""The encoder as a CPU computes it fastest."""
+"""A faster way to compute the encoder on a CPU."""

@@ -1,7 +1,7 @@
-"""The encoder's blocks as a CPU computes them fastest: pixel-major, (H, W, N, C), everything a matrix product.
+"""The encoder's blocks on a CPU, stored pixel-major as (H, W, N, C), so that everything is a matrix product.
 
-The same function as `Block.forward`, up to rounding. Each block is one call for all images, so it is faster from a
-few dozen images on.
+The result is that of `Block.forward`, up to rounding. Each block is one call for all images, which is faster for a few
+dozen images or more.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gaussproto.model.cpu.winograd import conv3x3
 if TYPE_CHECKING:
     from gaussproto.model.encoder import Block
 
-FEW_CHANNELS = 4  # up to here a pixel's 3x3 patch is short enough to be written out
+FEW_CHANNELS = 4  # with at most as many channels, the 3x3 patch of each pixel is short enough to be stored
 
 
 def encode(blocks: Iterable[Block], images: Tensor) -> Tensor:
@@ -39,16 +39,16 @@ def _batch_normed(block: Block, x: Tensor) -> Tensor:
 
 
 def _batch_normed_patches(block: Block, x: Tensor) -> Tensor:
-    """The same for few channels, where activations are largest: their statistics come from those of the patches.
+    """Compute a block with few input channels, where activations are largest, from the statistics of the patches.
 
-    y = patch . f has the mean E[patch] . f and the variance f' Cov[patch] f. So the norm can be a part of the filters
-    before anything is convolved, and its gradient is one of small matrices.
+    The convolution y = patch · f has the mean E[patch] · f and the variance fᵀ Cov[patch] f. So the norm is folded into
+    the filters before the convolution, and its gradient involves only small matrices.
     """
     patches, norm = _patches(x), block.norm
     rows = patches.flatten(1, 2)  # (H, W * N, P)
     count = rows.shape[0] * rows.shape[1]
     mean_patch = rows.mean(dim=1).mean(dim=0)
-    second = torch.bmm(rows.mT, rows).double().sum(dim=0) / count  # a difference of large sums: in double precision
+    second = torch.bmm(rows.mT, rows).double().sum(dim=0) / count  # double: a difference of large sums follows
     covariance = (second - mean_patch.double().outer(mean_patch.double())).to(x.dtype)
     filters = _as_matrix(block.conv.weight)
     mean = mean_patch @ filters
@@ -70,7 +70,7 @@ def _remember(norm: nn.BatchNorm2d, mean: Tensor, variance: Tensor) -> None:
 
 
 def _folded(block: Block, x: Tensor) -> Tensor:
-    """With the running statistics: the norm is a part of the filters, and pixels that the pool drops are left out."""
+    """Compute a block with running statistics: fold the norm into the filters, and skip pixels that the pool drops."""
     norm = block.norm
     assert norm.running_mean is not None
     assert norm.running_var is not None
@@ -90,21 +90,21 @@ def _is_short(x: Tensor) -> bool:
 
 
 def _patches(x: Tensor, outputs: tuple[int, int] | None = None) -> Tensor:
-    """(H, W, N, C) -> (H, W, N, 9 C), or only the first `outputs` pixels."""
+    """Return the 3x3 patch of each pixel, (H, W, N, C) -> (H, W, N, 9 C), or only of the first `outputs` pixels."""
     H, W = outputs or x.shape[:2]
     padded = F.pad(x, (0, 0, 0, 0, 1, 1, 1, 1))
     return torch.cat([padded[i : i + H, j : j + W] for i in range(3) for j in range(3)], dim=-1)
 
 
 def _as_matrix(weight: Tensor) -> Tensor:
-    """(O, C, 3, 3) -> (9 C, O), to multiply patches by."""
+    """Reshape filters to multiply patches by, (O, C, 3, 3) -> (9 C, O)."""
     return weight.permute(2, 3, 1, 0).flatten(0, 2)
 
 
 class _PatchProduct(torch.autograd.Function):
-    """(H, W, N, P) patches times (P, C) filters; the patches need no gradient.
+    """The product of patches (H, W, N, P) and filters (P, C), without a gradient for the patches.
 
-    By itself autograd multiplies a tall matrix by a narrow one for the filters' gradient, ten times slower than this.
+    For the gradient of the filters, autograd multiplies a tall matrix by a narrow one, which is ten times slower.
     """
 
     @staticmethod

@@ -1,12 +1,16 @@
-"""3x3 convolution with a fifth of the multiplications, as five matrix products.
+"""3x3 convolution with a fifth of the multiplications, in five matrix products.
 
-Winograd's algorithm F(m x m, 3 x 3): an image is cut into tiles of m x m outputs, each from n x n inputs, n = m + 2.
-A tile d and a filter g are evaluated at n points per axis (B' d B and G g G'), multiplied there by one matrix product
-over the channels for each of the n^2 points, and transformed back (A' . A): 5.4 times fewer multiplications at m = 7.
+This is Winograd's algorithm F(m x m, 3 x 3). It cuts an image into tiles of m x m outputs, each of which depends on
+n x n inputs, n = m + 2. At m = 7 it takes 5.4 times fewer multiplications than the plain convolution.
 
-Images are pixel-major, (H, W, N, C): then B and A of all tiles along an axis, padding and overlap included, are one
-dense matrix. So the points need not be the usual 0, 1, -1, 2, ..., chosen for cheap additions: evenly spaced angles
-keep the rounding error small enough for large tiles (about 1e-5 of the output's spread in float32 at m = 7).
+    V = B d Bᵀ    evaluate a tile d at n points per axis
+    U = G g Gᵀ    evaluate a filter g at the same points
+    M = V U       multiply: one matrix product over the channels for each of the n² points
+    y = Aᵀ M A    transform back
+
+Images are stored pixel-major, (H, W, N, C). Then B and A of all tiles along an axis, with padding and overlap, are one
+dense matrix, and the points need not be the usual 0, 1, -1, 2, ..., which are chosen for cheap additions. Evenly spaced
+angles keep the rounding error small for large tiles: about 1e-5 of the output's spread in float32 at m = 7.
 """
 
 import functools
@@ -20,7 +24,7 @@ LARGEST_TILE = 7
 
 
 class Plan(NamedTuple):
-    """The matrices of an axis. Rows are (tile, point) in `*_first`, (point, tile) in `*_second`."""
+    """The matrices of one axis. Rows are (tile, point) in `*_first` and (point, tile) in `*_second`."""
 
     tiles: int
     points: int
@@ -32,7 +36,15 @@ class Plan(NamedTuple):
 
 
 def conv3x3(x: Tensor, weight: Tensor, outputs: tuple[int, int] | None = None) -> Tensor:
-    """Convolve with padding 1: (H, W, N, C) and (O, C, 3, 3) -> (H, W, N, O), or only its first `outputs` pixels.
+    """Convolve images with padding 1.
+
+    Args:
+        x: images, (H, W, N, C).
+        weight: filters, (O, C, 3, 3).
+        outputs: the height and width of the result if only its first pixels are needed.
+
+    Returns:
+        The convolved images, (H, W, N, O).
 
     >>> x, weight = torch.randn(7, 7, 2, 16), torch.randn(8, 16, 3, 3)
     >>> plain = torch.nn.functional.conv2d(x.permute(2, 3, 0, 1), weight, padding=1).permute(2, 3, 0, 1)
@@ -46,7 +58,7 @@ def conv3x3(x: Tensor, weight: Tensor, outputs: tuple[int, int] | None = None) -
 
 
 class _Conv3x3(torch.autograd.Function):
-    """V = B' x B and U = G g G', M = V U, y = A' M A; the gradient goes the same way back."""
+    """The four steps at the top of this file. The gradient takes their transposes in reverse order."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, rows: Plan, columns: Plan) -> Tensor:
@@ -83,13 +95,13 @@ class _Conv3x3(torch.autograd.Function):
 
 
 def _spread(first: Tensor, second: Tensor, x: Tensor) -> Tensor:
-    """(H, W, N, C) -> values at (tile, point) down and (point, tile) across."""
+    """Evaluate (H, W, N, C) at the points of all tiles: (tile, point) along rows, (point, tile) along columns."""
     H, W, N, C = x.shape
     return torch.matmul(second, torch.mm(first, x.reshape(H, -1)).view(-1, W, N * C))
 
 
 def _gather(first: Tensor, second: Tensor, values: Tensor) -> Tensor:
-    """The transpose of `_spread`."""
+    """Apply the transpose of `_spread`."""
     rows, columns, N, C = values.shape
     across = torch.matmul(second.T, values.view(rows, columns, N * C))
     return torch.mm(first.T, across.view(rows, -1)).view(first.shape[1], second.shape[1], N, C)
@@ -97,7 +109,7 @@ def _gather(first: Tensor, second: Tensor, values: Tensor) -> Tensor:
 
 @functools.lru_cache(maxsize=64)
 def _plan(size: int, outputs: int, dtype: torch.dtype) -> Plan:
-    # The fewest points in all; of equals the smaller tile, which rounds less.
+    # Take the tile size with the fewest points in total. Among equals the smaller one rounds less.
     m = min(range(1, LARGEST_TILE + 1), key=lambda m: (-(-outputs // m) * (m + 2), m))
     tiles, n = -(-outputs // m), m + 2
     A, B, G = toom_cook(m)
@@ -115,7 +127,9 @@ def _plan(size: int, outputs: int, dtype: torch.dtype) -> Plan:
 
 
 def toom_cook(m: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A (n, m), B (n, n), G (n, 3) such that A' (G g * B d) correlates d of n = m + 2 numbers with g of three.
+    """Return A (n, m), B (n, n) and G (n, 3) for tiles of m outputs and n = m + 2 inputs.
+
+    Aᵀ (G g * B d) is the correlation of n numbers d with three numbers g.
 
     >>> A, B, G = toom_cook(4)
     >>> d, g = np.arange(6.0), np.array([1.0, 10.0, 100.0])
@@ -123,13 +137,13 @@ def toom_cook(m: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     array([210., 321., 432., 543.])
     """
     n = m + 2
-    points = np.tan(np.pi * (np.arange(1, n) / n - 0.5))  # n - 1 of n even angles; the last is infinity
+    points = np.tan(np.pi * (np.arange(1, n) / n - 0.5))  # n - 1 evenly spaced angles; the n-th point is infinity
     A = np.vstack([points[:, None] ** np.arange(m), np.eye(m)[-1:]])
     others = [np.delete(points, k) for k in range(n - 1)]
     B = np.vstack([*(np.append(np.poly(rest)[::-1], 0) for rest in others), np.poly(points)[::-1]])
     scale = [np.prod(point - rest) for point, rest in zip(points, others, strict=True)]
     G = np.vstack([points[:, None] ** np.arange(3) / np.array(scale)[:, None], np.eye(3)[-1:]])
     norms = [np.linalg.norm(matrix, axis=1, keepdims=True) for matrix in (A, B, G)]
-    even = np.cbrt(norms[0] * norms[1] * norms[2])  # a point's factors may be shared out among the three at will
+    even = np.cbrt(norms[0] * norms[1] * norms[2])  # only the product matters for a point, so make the norms equal
     A, B, G = (matrix / norm * even for matrix, norm in zip((A, B, G), norms, strict=True))
     return A, B, G

@@ -1,0 +1,14 @@
+"""The device that a network runs on: cpu, cuda or mps."""
+
+import torch
+
+from gaussproto.errors import InputError
+
+
+def check_device(name: str) -> None:
+    """Raise InputError unless this machine has the device."""
+    try:
+        torch.zeros(1, device=name)
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError):
+        found = ["cpu"] + ["cuda"] * torch.cuda.is_available() + ["mps"] * torch.backends.mps.is_available()
+        raise InputError(f"device {name!r} is not available on this machine: choose {' or '.join(found)}") from None

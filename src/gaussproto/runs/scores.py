@@ -1,0 +1,136 @@
+"""Scores of networks: accuracies by way and shot, and how they were measured."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from gaussproto.errors import InputError
+from gaussproto.setting_types import Norm
+
+
+class Result(BaseModel):
+    """An immutable result that rejects unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def score_text(percent: float, interval: float | None = None, std: float | None = None, sign: str = "") -> str:
+    """Format an accuracy or a difference in %. ± is always the 95 % interval; a standard deviation is called std.
+
+    >>> score_text(96.7, 0.28), score_text(96.7, 0.28, 0.04), score_text(0.2, 0.25, sign="+")
+    ('96.70 ± 0.28', '96.70 ± 0.28 (std 0.04)', '+0.20 ± 0.25')
+    """
+    text = f"{percent:{sign}.2f}" + ("" if interval is None else f" ± {interval:.2f}")
+    return text + ("" if std is None else f" (std {std:.2f})")
+
+
+class Score(Result):
+    """The accuracy at one way and shot, as shares of 1.
+
+    Attributes:
+        way: number of classes to choose from.
+        shot: number of supports (examples) of each class.
+        accuracy: share of the queries that were classified correctly.
+        interval: half of the 95 % interval, 1.96 standard errors over characters. None if they are too few or if their
+            accuracies do not differ.
+        std: standard deviation over several checkpoints, as the paper reports it. None for one checkpoint.
+
+    Examples:
+        >>> import gaussproto as gp
+        >>> gp.Score(way=20, shot=1, accuracy=0.967, interval=0.0028).text()
+        '96.70 ± 0.28'
+    """
+
+    way: int
+    shot: int
+    accuracy: float
+    interval: float | None = None
+    std: float | None = None
+
+    def text(self, std: bool = True) -> str:
+        """Return the accuracy in % with its interval and, if `std` is True, its standard deviation."""
+        shown_std = 100 * self.std if std and self.std is not None else None
+        return score_text(100 * self.accuracy, None if self.interval is None else 100 * self.interval, shown_std)
+
+
+class Evaluation(Result):
+    """The scores of a network, or the mean scores of several checkpoints, and how they were measured.
+
+    `evaluate` returns it.
+
+    Attributes:
+        norm: "running" (inductive: each image independently) or "batch" (transductive: each group of images together).
+        classes: number of test classes.
+        rounds: how often the classes were divided into random groups.
+        seed: seed of the groups.
+        checkpoints: number of networks that were scored.
+        scores: a `Score` for each way and shot.
+
+    Examples:
+        >>> import gaussproto as gp
+        >>> test = gp.load_data(gp.DataConfig(data="strokes", rotations=False)).test.select(range(40))
+        >>> evaluation = gp.evaluate(gp.load_network("omniglot-small"), test, ways=[5, 20], shots=[1], rounds=1)
+        >>> evaluation.ways, evaluation.classes
+        ([5, 20], 40)
+        >>> evaluation.score(way=5, shot=1).accuracy > evaluation.score(way=20, shot=1).accuracy
+        True
+    """
+
+    norm: Norm
+    classes: int
+    rounds: int
+    seed: int
+    checkpoints: int
+    scores: tuple[Score, ...]
+
+    def find(self, way: int, shot: int) -> Score | None:
+        """Return the score at a way and shot, or None if it was not measured."""
+        return next((score for score in self.scores if (score.way, score.shot) == (way, shot)), None)
+
+    def score(self, way: int, shot: int) -> Score:
+        """Return the score at a way and shot. Raise InputError if it was not measured."""
+        score = self.find(way, shot)
+        if score is None:
+            raise InputError(f"{way}-way {shot}-shot was not measured: pass this way and shot to `evaluate`")
+        return score
+
+    @property
+    def ways(self) -> list[int]:
+        return sorted({score.way for score in self.scores})
+
+    @property
+    def shots(self) -> list[int]:
+        return sorted({score.shot for score in self.scores})
+
+
+class RunEvaluation(Evaluation):
+    """An evaluation of the weights of a run."""
+
+    target: str  # the run or weights, as the user named it
+    data: str
+    split: str | None = None  # the file that named the test classes of other data
+    checkpoint: Literal["last", "top"]
+    episodes: tuple[int, ...] | None = None  # training episodes of each checkpoint
+
+    @property
+    def key(self) -> tuple[str, str | None, Norm, str]:
+        """The key of the evaluation: a run keeps one evaluation for each key."""
+        return self.data, self.split, self.norm, self.checkpoint
+
+    @property
+    def checkpoint_text(self) -> str:
+        return "last checkpoint" if self.checkpoint == "last" else "mean of the best checkpoints in training"
+
+    @property
+    def description(self) -> str:
+        return f"{self.data}, {self.norm} statistics, {self.checkpoint_text}, {self.classes:,} test classes"
+
+    def merged_with(self, before: RunEvaluation | None) -> RunEvaluation:
+        """Add the scores of an earlier evaluation, if it measured the same weights in the same way."""
+        manner = {"episodes", "classes", "rounds", "seed"}
+        if before is None or self.model_dump(include=manner) != before.model_dump(include=manner):
+            return self
+        scores = {(score.way, score.shot): score for score in (*before.scores, *self.scores)}
+        return self.model_copy(update={"scores": tuple(scores[task] for task in sorted(scores))})

@@ -1,0 +1,239 @@
+"""The settings of a run in four sections: data, network, episode and training. Their descriptions are the `--help`."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import accumulate
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from gaussproto.formulas.named import check_saved
+from gaussproto.setting_types import (
+    FILTERS,
+    CovarianceName,
+    Damage,
+    DistanceName,
+    EncoderName,
+    Filters,
+    Ink,
+    TransformName,
+    Weighting,
+)
+from gaussproto.split import ClassSplit, parse_split
+
+DRAWN = ("omniglot", "strokes")  # characters in bright ink, with alphabets and a fixed split
+GIVEN = "images given in Python"  # the data of a run whose images no configuration can load
+LARGEST_SEED = 2**63 - 1  # the largest that torch accepts
+
+
+class Frozen(BaseModel):
+    """An immutable model that rejects unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def _setting(default: Any, description: str, **limits: Any) -> Any:
+    return Field(default, description=description, **limits)
+
+
+class DataConfig(Frozen):
+    """Settings of the images: where to load them from and how to prepare them.
+
+    Examples:
+        >>> import gaussproto as gp
+        >>> config = gp.DataConfig(data="strokes", rotations=False)
+        >>> gp.load_data(config).test
+        LabelledImages(7,980 images of 399 classes in 15 alphabets, 1 x 28 x 28)
+    """
+
+    data: str = _setting("strokes", "omniglot, strokes, a folder of CLASS/IMAGE files, or module:function")
+    rotations: bool | None = _setting(
+        None, "add rotations by 90 degrees as new classes; default: only for omniglot and strokes"
+    )
+    image_size: int = _setting(28, "image side in pixels; the paper: 28", ge=16)  # 16: four poolings leave one pixel
+    channels: Literal[1, 3] = _setting(1, "1 for grey, 3 for colour images")
+    ink: Ink = _setting(
+        "bright",
+        "ink of a folder's images: bright, dark or detect (for each image); default: bright, or as --init expects",
+    )
+    test_fraction: float = _setting(0.25, "share of a folder's classes to hold out for testing", gt=0, lt=1)
+    split: Annotated[ClassSplit, BeforeValidator(parse_split)] | None = _setting(
+        None, "JSON file that names a folder's training and test classes"
+    )
+    holdout: int = _setting(
+        0, "training alphabets to test on instead of the test classes, to compare recipes fairly", ge=0
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_invert(cls, tree: Any) -> Any:
+        """Read files from before the first release, which have `invert` instead of `ink`."""
+        if isinstance(tree, dict) and "invert" in tree:
+            if tree["invert"] not in (None, False, True):
+                raise ValueError(f"invert must be true, false or null (found {tree['invert']!r})")
+            ink = {None: "detect", False: "bright", True: "dark"}[tree["invert"]]
+            return {"ink": ink} | {name: tree[name] for name in tree if name != "invert"}
+        return tree
+
+    @property
+    def ink_of_new_images(self) -> Ink:
+        """The ink to assume for a user's images: detected after training on drawn characters, else the setting."""
+        if self.data in DRAWN or (self.ink == "detect" and self.channels == 1):
+            return "detect"
+        return "bright" if self.ink == "detect" else self.ink
+
+    def appearance(self) -> dict[str, Any]:
+        """Return the settings that make other images look like these to a network."""
+        return {"image_size": self.image_size, "channels": self.channels, "ink": self.ink_of_new_images}
+
+
+class NetworkConfig(Frozen):
+    """Settings of the network: encoder, covariance, prototypes and distance.
+
+    Examples:
+        >>> import gaussproto as gp
+        >>> config = gp.NetworkConfig(filters=(4, 4, 4), embedding_dim=8, covariance="diagonal")
+        >>> gp.GaussianPrototypicalNetwork(config).config.summary
+        'small encoder, D = 8, diagonal covariance (softplus)'
+    """
+
+    encoder: EncoderName = _setting("small", "small (filters 64,64,64), big (128,256,512), or your own as module:name")
+    features: int | None = _setting(None, "number of features that your own encoder returns for each image", ge=1)
+    filters: Filters | None = _setting(None, "filters of the blocks before the last, e.g. 32,32,32")
+    channels: int = _setting(1, "1 for grey, 3 for colour images", ge=1)
+    embedding_dim: int = _setting(64, "size D of an embedding; the paper: 32 to 128 (small), 128 to 512 (big)", ge=1)
+    covariance: CovarianceName = _setting(
+        "radius", "learned covariance: none (vanilla network), radius, diagonal, full"
+    )
+    transform: TransformName = _setting("softplus", "function that turns the raw output into the precision")
+    precision_relu: bool = _setting(True, "pass the precision through the last ReLU; the paper: yes")
+    weighting: Weighting = _setting(
+        "prototype_and_distance",
+        "use the precision in prototype_and_distance, or only in the prototype; the paper: both",
+    )
+    distance: DistanceName = _setting("euclidean", "distance between a query and a prototype; the paper: euclidean")
+
+    @model_validator(mode="after")
+    def _check(self) -> NetworkConfig:
+        if self.encoder in FILTERS and self.features is not None:
+            raise ValueError(f"features is for your own encoder only (found encoder {self.encoder}): leave it out")
+        if self.encoder not in FILTERS and self.features is None:
+            raise ValueError(f"your own encoder {self.encoder} needs features, the size of its output: set it")
+        return self
+
+    @property
+    def summary(self) -> str:
+        """The network in a few words.
+
+        >>> NetworkConfig(weighting="prototype").summary
+        'small encoder, D = 64, radius covariance (softplus) that only weighs the supports'
+        """
+        use = "" if self.in_distance else " that only weighs the supports"
+        kind = "vanilla" if self.covariance == "none" else f"{self.covariance} covariance ({self.transform}){use}"
+        distance = "" if self.distance == "euclidean" else f", {self.distance} distance"
+        return f"{self.encoder} encoder, D = {self.embedding_dim}, {kind}{distance}"
+
+    @property
+    def in_distance(self) -> bool:
+        """Whether the precision of a class also scales the distance to its prototype, besides weighing its supports."""
+        return self.covariance != "none" and self.weighting == "prototype_and_distance"
+
+    def check_saved(self) -> None:
+        """Raise InputError if a setting names an object that another process cannot import."""
+        for name in (self.encoder, self.covariance, self.transform, self.distance):
+            check_saved(name)
+
+
+class EpisodeConfig(Frozen):
+    """Settings of a training episode: its number of classes (way), supports (shot) and queries per class.
+
+    Examples:
+        >>> import gaussproto as gp
+        >>> gp.EpisodeConfig(way=20, shot=5, query=3).drawings
+        8
+    """
+
+    way: int = _setting(60, "classes in an episode; the paper: 60", ge=2)
+    shot: int = _setting(1, "supports of each class; the paper: 1", ge=1)
+    max_shot: int | None = _setting(None, "draw the shot of each split from shot to max_shot; other images are queries")
+    query: int = _setting(19, "queries of each class at the largest shot; the paper: 19", ge=1)
+    splits: int = _setting(1, "times to split an encoded episode into supports and queries; the paper: 1", ge=1)
+    mirror: bool = _setting(False, "mirror half of the classes at random, which doubles their number; the paper: no")
+    adapt: bool = _setting(False, "shrink episodes if the data has too few classes or images")
+
+    @model_validator(mode="after")
+    def _check(self) -> EpisodeConfig:
+        if self.max_shot is not None and self.max_shot < self.shot:
+            raise ValueError(f"max_shot must be at least shot (found max_shot {self.max_shot} and shot {self.shot})")
+        if self.splits > self.drawings:
+            raise ValueError(f"splits must be at most shot + query = {self.drawings} (found {self.splits})")
+        return self
+
+    @property
+    def drawings(self) -> int:
+        """The number of images of each class in an episode."""
+        return (self.max_shot or self.shot) + self.query
+
+
+class Stage(Frozen):
+    """A part of the training with its own damage and transform.
+
+    Damaged images are down-sampled and enlarged again. The example trains on clean images first, then on damaged ones.
+
+    Examples:
+        >>> import gaussproto as gp
+        >>> damaged = gp.Stage(episodes=100, damage=((7, 0.1), (5, 0.05)))  # 10 % to 7 x 7 pixels, 5 % to 5 x 5
+        >>> gp.TrainingConfig(stages=(gp.Stage(episodes=400), damaged)).episodes
+        500
+    """
+
+    episodes: int = Field(ge=1, description="number of episodes; as an option, the total over all stages")
+    damage: Damage = _setting((), "SIZE:FRACTION,...: down-sample a fraction of the images to SIZE pixels, e.g. 7:0.1")
+    transform: TransformName | None = _setting(None, "transform from this stage on; the weights are kept")
+
+    @model_validator(mode="after")
+    def _check(self) -> Stage:
+        total = sum(fraction for _, fraction in self.damage)
+        if total > 1 + 1e-9:
+            raise ValueError(f"the fractions of damage must add up to at most 1 (found {total:g})")
+        return self
+
+
+class TrainingConfig(Frozen):
+    """Settings of the training: stages, learning rate, checkpoints, seed and initial weights.
+
+    Examples:
+        >>> import gaussproto as gp
+        >>> training = gp.TrainingConfig(stages=(gp.Stage(episodes=300),), learning_rate=0.004, seed=1)
+        >>> training.episodes
+        300
+    """
+
+    stages: tuple[Stage, ...] = Field((Stage(episodes=900),), min_length=1, description="the stages, in order")
+    learning_rate: float = _setting(2e-3, "learning rate of Adam; the paper: 0.002", gt=0)
+    schedule: Literal["halving", "cosine", "constant"] = _setting(
+        "cosine", "learning rate schedule: cosine, halving or constant; the paper: halving"
+    )
+    halve_every: int = _setting(2000, "episodes between halvings of the learning rate; the paper: 2000", ge=1)
+    checkpoint_every: int = _setting(50, "episodes between checkpoints; also the window of the training accuracy", ge=1)
+    keep: int = _setting(5, "number of checkpoints to keep, the best by training accuracy; the paper: 5", ge=1)
+    distort: float = _setting(0.0, "strength of small random rotations, stretches and shifts; the paper: 0", ge=0)
+    snapshots: int = _setting(0, "number of evenly spaced snapshots of the weights to keep for learning curves", ge=0)
+    seed: int = _setting(0, "random seed of the weights and the episodes", ge=0, le=LARGEST_SEED)
+    init: str | None = _setting(None, "weights to start from: bundled weights, a run folder or a .safetensors file")
+    init_digest: str | None = _setting(None, "SHA-256 of the weights in init")
+
+    @property
+    def episodes(self) -> int:
+        """The number of episodes in all stages."""
+        return sum(stage.episodes for stage in self.stages)
+
+    def takes_snapshot(self, episode: int) -> bool:
+        return episode * self.snapshots // self.episodes > (episode - 1) * self.snapshots // self.episodes
+
+    def stage_at(self, episode: int) -> tuple[int, Stage]:
+        """Return the index of the stage that an episode (counted from 0) belongs to, and the stage."""
+        ends = list(accumulate(stage.episodes for stage in self.stages))
+        number = min(bisect_right(ends, episode), len(ends) - 1)
+        return number, self.stages[number]

@@ -55,10 +55,14 @@ def main() -> None:
     differ = [a.accuracy - b.accuracy for a, b in zip(exact.scores, scores.scores, strict=True)]
     lost, farthest = max(0.0, *differ), max(map(abs, differ))
     precision = (
-        f"Stored in half precision, which changes no score on clean images by more than {100 * farthest:.3f} points."
+        "The weights are stored in half precision, which changes no score on clean images by more than "
+        f"{100 * farthest:.3f} points."
     )
     if lost > MOST_LOST:
-        precision = f"Stored in single precision: half would cost {100 * lost:.3f} points of accuracy."
+        precision = (
+            "The weights are stored in single precision, because half precision would cost "
+            f"{100 * lost:.3f} points of accuracy."
+        )
         save(whole, given.name, path, torch.float32)
         scores = exact
     if path.stat().st_size > LARGEST:
@@ -143,47 +147,51 @@ def card(
     bad = " | ".join(f"{100 * accuracy:.2f}" for accuracy in study.accuracy)
     return f"""# {name}
 
-Weights for recognising handwritten symbols from a few examples of each: `gp.GaussianPrototypeClassifier("{name}")`.
-A {network.encoder} encoder computes an embedding with D = {network.embedding_dim} and one precision for each image. The precision weighs the
-supports (examples) of a class (weighting `{network.weighting}`, transform `{network.transform}`). {training.parameters:,} weights, {size / 1e6:.1f} MB.
+These weights recognise handwritten symbols from a few examples of each. Load them with
+`gp.GaussianPrototypeClassifier("{name}")`. A {network.encoder} encoder maps each image to an embedding of D = {network.embedding_dim} numbers and to one
+precision. The precision weighs the supports (examples) of a class (weighting `{network.weighting}`, transform `{network.transform}`). The file
+holds {training.parameters:,} weights in {size / 1e6:.1f} MB.
 
 ## Accuracy
-In % on Omniglot's 20 test alphabets (2,636 classes, counting rotations), ± the 95 % interval over characters. Running
-statistics: each image is classified independently (inductive). Shot is the number of supports of each class, way the
-number of classes.
+The table shows the accuracy in % on Omniglot's 20 test alphabets, which have 2,636 classes, counting rotations. ± is the
+95 % interval over characters. Batch norm uses running statistics, so each image is classified independently (inductive).
+Shot is the number of supports of each class. Way is the number of classes.
 
 | shot | 5-way | 20-way |
 |---|---|---|
 {rows}
 
-20-way 5-shot with some of the five supports of every class down-sampled to {study.size} x {study.size} pixels:
+The next table shows the 20-way 5-shot accuracy when some of the five supports of every class are damaged, that is,
+down-sampled to {study.size} x {study.size} pixels and enlarged again:
 
 | damaged | 0 | 1 | 2 | 3 | 4 | 5 |
 |---|---|---|---|---|---|---|
 | accuracy | {bad} |
 
 The mean precision is {study.precision_clean:.2f} on clean images and {study.precision_damaged:.2f} on damaged ones. A clean image has
-the higher precision in {100 * study.clean_is_higher:.1f} % of pairs.
+the higher precision in {100 * study.clean_is_higher:.1f} % of pairs of a clean and a damaged image.
 
 ## Training
-{training.episodes:,} episodes of {episode.way} classes with {episode.drawings} images each, from Omniglot's 30 training alphabets with
-rotations{" and their mirror images" if episode.mirror else ""} as classes. Each episode is split {episode.splits} times into supports ({episode.shot} to {episode.max_shot or episode.shot} of each class) and queries.
+The network was trained for {training.episodes:,} episodes of {episode.way} classes with {episode.drawings} images each, from Omniglot's 30 training alphabets.
+Rotations{" and their mirror images" if episode.mirror else ""} are separate classes. Each episode was split {episode.splits} times into supports ({episode.shot} to {episode.max_shot or episode.shot} of each class) and queries.
 
 - Down-sampled images: {damage or "none"}.
-- Distortions of strength {config.training.distort:g}.
-- Adam, learning rate {config.training.learning_rate:g} ({config.training.schedule} schedule), seed {training.seed}{f", starting from {training.init}" if training.init else ""}.
-- {training.seconds / 60:.0f} minutes on {" or ".join(map(str, threads))} thread{"s" if threads != (1,) else ""} of {metrics.machine.processor}.
+- Distortions: strength {config.training.distort:g}.
+- Optimiser: Adam, learning rate {config.training.learning_rate:g} ({config.training.schedule} schedule), seed {training.seed}{f", starting from {training.init}" if training.init else ""}.
+- Time: {training.seconds / 60:.0f} minutes on {" or ".join(map(str, threads))} thread{"s" if threads != (1,) else ""} of {metrics.machine.processor}.
 - The settings were chosen on alphabets held out of training.
-- `{training.command}`, commit {", ".join(map(str, training.commits))}.
+- Command: `{training.command}`, commit {", ".join(map(str, training.commits))}.
 
 {precision}
 
 ## Limits
-The network expects light strokes on a dark ground, 28 x 28 pixels, one symbol in each image. It was trained on handwritten
-characters only, not on photographs, colour or texture. Its precision detects blur; it was not trained on other defects.
+The network expects images of 28 x 28 pixels with one symbol each, in light strokes on a dark ground. It was trained only
+on handwritten characters, not on photographs, colour or texture. Its precision detects blur. The network was not trained
+on other defects.
 
 ## Licence
-MIT, like the package. Omniglot is by Lake, Salakhutdinov and Tenenbaum (MIT licence); this file contains none of its images.
+The weights have the MIT licence, like the package. Omniglot is by Lake, Salakhutdinov and Tenenbaum (MIT licence). The
+weights contain none of its images.
 """
 
 
@@ -194,21 +202,23 @@ def confidence(calibration: Calibration, measured: list[ConfidenceScore], twin: 
         for one in measured
     )
     moved = f"""
-The thresholds are {stretch:.2f} times those of that network: images of invented alphabets, which neither network has seen,
-are that many times as far from their class. That a factor may be needed was noticed on the test alphabets; the factor
-does not come from them.
+The thresholds are {stretch:.2f} times those of the twin. We measured this factor on invented alphabets, which neither network has
+seen. Compared with the twin, images of these alphabets are {stretch:.2f} times as far from their class. The test alphabets showed
+that a factor may be needed, but they did not set its size.
 """
     return f"""## Confidence
-The temperature of the probabilities ({calibration.temperature:.3f} times the scale of the distances) and the thresholds for rejecting unknown images
-were fitted on {calibration.classes:,} classes of training alphabets, with a network trained by the same recipe ({twin.position.episode:,} episodes) without
-those alphabets.
+The temperature of the probabilities is {calibration.temperature:.3f} times the scale of the distances. The temperature and the thresholds for
+rejecting unknown images were fitted on {calibration.classes:,} classes of training alphabets. They were fitted with a twin network, which was
+trained by the same recipe ({twin.position.episode:,} episodes) without these alphabets.
 {moved if f"{stretch:.2f}" != "1.00" else ""}
-Measured on the test alphabets:
+The table shows measurements on the test alphabets:
 
-- expected calibration error (15 bins), at temperature 1 and calibrated. One temperature serves every number of examples:
-  where the error at 1 is smaller, the network was calibrated well enough without it;
-- AUROC of the smallest distance, for distinguishing known from unknown classes;
-- images rejected as unknown, in %, by the threshold that should reject {100 * measured[0].rate:g} % of known images.
+- *error at 1* and *calibrated*: the expected calibration error (15 bins), at temperature 1 and at the fitted temperature.
+  The same temperature is used for any number of examples. Where the error at 1 is smaller, the network needed no
+  calibration.
+- *AUROC*: how well the distance to the nearest class distinguishes known from unknown classes (1 is perfect).
+- *known rejected* and *unknown rejected*: the percentages of images rejected as unknown. The threshold should reject
+  {100 * measured[0].rate:g} % of the known images.
 
 | | error at 1 | calibrated | AUROC | known rejected | unknown rejected |
 |---|---|---|---|---|---|

@@ -10,6 +10,7 @@ import re
 import shutil
 from pathlib import Path
 
+from gaussproto.cli.options import help_text
 from gaussproto.config import SECTIONS, RunConfig, TrainingConfig, read_config, setting_fields
 from gaussproto.files import write_then_rename
 from gaussproto.paper.figures import FIGURES, write_figure
@@ -42,10 +43,16 @@ TASKS = ((20, 1), (20, 5), (5, 1), (5, 5))
 HIGHLIGHTS = {  # what the README compares: a run, what it is, and the row of the paper if it has one
     "standard-small-none": ("small, vanilla", SMALL_NONE),
     "standard-small-radius": ("small, Gaussian as in the paper", SMALL_RADIUS),
-    "standard-small-weighted": ("small, Gaussian in our form: `omniglot-small`", None),
+    "standard-small-weighted": ("small, Gaussian in our form (`omniglot-small`)", None),
     "standard-big-none": ("big, vanilla", BIG_NONE),
     "standard-big-radius-learned": ("big, Gaussian as in the paper", BIG_RADIUS_LEARNED),
-    "omniglot-big": ("big, Gaussian in our form, trained longer: `omniglot-big`", None),
+    "omniglot-big": ("big, Gaussian in our form, twice as many episodes (`omniglot-big`)", None),
+}
+BAD_EXAMPLES = {  # what the README compares when examples are bad
+    "standard-small-none": "vanilla",
+    "standard-small-radius": "Gaussian as in the paper",
+    "standard-small-several": "vanilla, trained with some blurred images",
+    "standard-small-weighted": "Gaussian in our form, trained with the same images",
 }
 BUNDLED = {"standard-small-weighted": "the bundled `omniglot-small`", "omniglot-big": ""}
 SMALL_OF_PAPER = (("small vanilla network", SMALL_NONE), ("small Gaussian network", SMALL_RADIUS))
@@ -59,6 +66,7 @@ def filled(page: str, results: Path = RESULTS) -> str:
     blocks = {
         "hardware": f"Trained on {hardware({**runs, **seeds})}.",
         "highlights": _highlights(runs),
+        "bad examples": _bad_examples(runs),
         "settings": settings_tables(),
         "bundled": _last(runs, BUNDLED, TASKS),
         "fast last": _last(runs, dict.fromkeys(fast, ""), TASKS),
@@ -87,7 +95,7 @@ def settings_tables() -> str:
     for name, section in SECTIONS.items():
         fields = [setting for setting in known if setting in section.model_fields]
         fields += ["episodes", "damage"] if name == "training" else []
-        rows = [(f"`{setting}`", _default(setting), str(known.pop(setting).description)) for setting in fields]
+        rows = [(f"`{setting}`", _default(setting), help_text(known.pop(setting))) for setting in fields]
         parts += [f"## {name.capitalize()}", Table("", "", ("setting", "default", "meaning"), tuple(rows)).markdown()]
     return "\n\n".join(parts)
 
@@ -117,9 +125,22 @@ def _highlights(runs: dict[str, Metrics]) -> str:
         scores = [(row and row.paper.get(task), find_score(run, task, checkpoint="last")) for task in TASKS[:2]]
         cells = [text for theirs, ours in scores for text in (f"{theirs[0]:.2f}" if theirs else "", cell(ours))]
         threads = run.training.threads or (run.machine.threads,)
-        cores = f"{' then '.join(map(str, threads))} core{'s' * (threads != (1,))}"
+        cores = f"{' to '.join(map(str, sorted(threads)))} core{'s' * (threads != (1,))}"
         rows.append((label, *cells, f"{run.training.seconds / 60:.0f} min, {cores}"))
     columns = ("encoder, network", "1-shot: paper", "ours", "5-shot: paper", "ours", "training")
+    return Table("", "", columns, tuple(rows)).markdown()
+
+
+def _bad_examples(runs: dict[str, Metrics]) -> str:
+    """Accuracy at 20-way 5-shot with some of the five supports damaged, the small encoder."""
+    shown = (0, 2, 3, 4)
+    rows = []
+    for name, label in BAD_EXAMPLES.items():
+        study = runs[name].damage
+        assert study is not None
+        assert (study.way, study.shot) == (20, 5)
+        rows.append((label, *(f"{100 * study.accuracy[n]:.1f}" for n in shown)))
+    columns = ("network", "none blurred", *(f"{n} of 5" for n in shown[1:]))
     return Table("", "", columns, tuple(rows)).markdown()
 
 
@@ -146,7 +167,9 @@ def check(run: RunFolder) -> None:
     if not run.ended:
         raise SystemExit(f"{run.path} holds no run that went to its end: resume it first")
     config, metrics = read_config(run.config), run.read_metrics()
-    if config.name not in NO_PRESET and config != (PRESETS | SHORT).get(config.name):
+    known = (PRESETS | SHORT).get(config.name)
+    same = known is not None and all(getattr(config, section) == getattr(known, section) for section in SECTIONS)
+    if config.name not in NO_PRESET and not same:
         raise SystemExit(
             f"{run.path} is not the run that is known as {config.name!r}: its settings differ from the preset's. If they "
             "should, add the name to NO_PRESET with the reason"

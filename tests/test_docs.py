@@ -43,9 +43,17 @@ def test_documented_commands_parse(page, line):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#]+)", page.read_text()):
+    for target, anchor in re.findall(r"\]\(([^)#]*)#?([^)]*)\)", page.read_text()):
         if not target.startswith("https:"):
-            assert (page.parent / target).exists(), target
+            linked = page.parent / target if target else page
+            assert linked.exists(), target
+            assert not anchor or target == "api.md" or anchor in anchors(linked), f"{target}#{anchor}"
+
+
+def anchors(page):
+    """The names that GitHub and mkdocs give to the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 
 
 def test_the_loop_of_ones_own():

@@ -63,7 +63,7 @@ def test_changed_or_missing_files_are_refused(tmp_path, monkeypatch):
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
-    with pytest.raises(InputError, match="are not those that gaussproto came with: install it again"):
+    with pytest.raises(InputError, match="are not those that gaussproto came with: install gaussproto again"):
         load_network("omniglot-small")
     path.unlink()
     with pytest.raises(InputError, match="are missing"):

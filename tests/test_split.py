@@ -58,10 +58,10 @@ def test_a_file_becomes_a_part_of_the_configuration(tmp_path):
         ('{"test": "ab"}', "is not a split of classes"),
         ('{"test": [1, 2]}', "is not a split of classes"),
         ('{"test": ["a", "b"], "valid": ["c"]}', "is not a split of classes"),
-        ('{"test": []}', r"test must name at least two classes \(found 0\): add classes"),
-        ('{"train": ["c"], "test": ["a", "b"]}', r"train must name at least two classes \(found 1\)"),
-        ('{"test": ["a", "b", "a"]}', "test names the class 'a' more than once"),
-        ('{"train": ["b", "c"], "test": ["a", "b"]}', "the class 'b' is in both train and test"),
+        ('{"test": []}', r"at least two classes in test \(found 0\): add classes"),
+        ('{"train": ["c"], "test": ["a", "b"]}', r"at least two classes in train \(found 1\)"),
+        ('{"test": ["a", "b", "a"]}', "the class 'a' more than once in test"),
+        ('{"train": ["b", "c"], "test": ["a", "b"]}', "the class 'b' in both train and test"),
     ],
 )
 def test_a_wrong_file_is_one_sentence(tmp_path, content, sentence):

@@ -10,7 +10,7 @@ from pydantic.fields import FieldInfo
 
 from gaussproto.errors import InputError, did_you_mean
 from gaussproto.files import read_json
-from gaussproto.setting_types import FILTERS, damage_text, setting_problem, setting_text, stretch
+from gaussproto.setting_types import FILTERS, damage_text, first_problem, setting_text, stretch
 from gaussproto.settings import DRAWN as DRAWN
 from gaussproto.settings import GIVEN as GIVEN
 from gaussproto.settings import LARGEST_SEED as LARGEST_SEED
@@ -59,8 +59,8 @@ class RunConfig(Frozen):
         blocks = len(self.network.filters or FILTERS["small"]) + 1
         if self.network.encoder in FILTERS and self.data.image_size < 2**blocks:
             raise ValueError(
-                f"image_size is {self.data.image_size}, but {blocks} blocks that halve it need at least {2**blocks}: "
-                "use fewer filters or larger images"
+                f"image_size must be at least {2**blocks} (found {self.data.image_size}), because each of the {blocks} "
+                "blocks halves the image: use fewer filters or larger images"
             )
         return self
 
@@ -94,7 +94,7 @@ class RunConfig(Frozen):
         begin = f"{self.name} with "
         earlier = self.about.removeprefix(begin).split("; ") if self.about.startswith(begin) else []
         kept = [text for text in earlier if text.partition(" ")[0] not in changes]
-        new = [f"{name} {setting_text(name, value)}" for name, value in changes.items()]
+        new = [f"{name} {setting_text(name, value)}".replace("; ", ", ") for name, value in changes.items()]
         return self.model_copy(update={"about": begin + "; ".join([*kept, *new])})
 
     def override(self, **settings: Any) -> RunConfig:
@@ -155,7 +155,7 @@ def parse_config(tree: Any, path: Path | None = None) -> RunConfig:
     try:
         return RunConfig.model_validate(tree)
     except ValidationError as error:
-        problem = setting_problem(error, SECTIONS)
+        problem = first_problem(error)
         raise InputError(f"{path}: {problem}" if path else problem) from None
 
 

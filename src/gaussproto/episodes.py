@@ -18,7 +18,7 @@ def fit_episode_to(episode: EpisodeConfig, images: LabelledImages) -> EpisodeCon
     c = int(images.counts.argmin())
     most = int(images.counts[c])
     if images.way < 2 or most < 2:
-        found = f"class {images.classes[c]!r} has only one" if most < 2 else "found only one class"
+        found = f"class {images.classes[c]!r} has only one image" if most < 2 else "found only one class"
         raise InputError(f"an episode needs at least two classes of two images each ({found}): add images")
     high = episode.max_shot or episode.shot
     query = min(episode.query, max(1, most - high))
@@ -44,7 +44,8 @@ def check_enough(images: LabelledImages, way: int, drawings: int) -> None:
         c = int(images.counts.argmin())
         raise InputError(
             f"class {images.classes[c]!r} has {int(images.counts[c])} images, but an episode needs {drawings} of each "
-            "class (shot + query): add images, choose a smaller shot or query, or pass --adapt to reduce them"
+            "class (shot + query): add images, choose a smaller shot or query, or pass --adapt to reduce episodes to "
+            "the data"
         )
 
 

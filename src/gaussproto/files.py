@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -35,7 +36,9 @@ def write_then_rename(path: Path) -> Iterator[Path]:
         temporary.replace(path)
     except (OSError, SafetensorError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise InputError(f"cannot write {path} ({reason}): free some space or choose another folder") from error
+        full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT, None)
+        remedy = "free some space or choose another folder" if full else "choose another name or folder"
+        raise InputError(f"cannot write {path} ({reason}): {remedy}") from error
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
@@ -69,8 +72,11 @@ def write_json(path: Path, content: Any) -> None:
 def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text())
+    except FileNotFoundError:
+        raise InputError(f"the file {path} does not exist: check the path") from None
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise InputError(f"{path} is not a readable JSON file ({error}): check or replace it") from None
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{path} is not a readable JSON file ({reason}): check or replace it") from None
 
 
 def read_safetensors(
@@ -83,9 +89,10 @@ def read_safetensors(
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
         return header.get("__metadata__", {}), tensors, hashlib.sha256(content).hexdigest()
     except FileNotFoundError:
-        raise InputError(f"the {what} {path} does not exist") from None
+        raise InputError(f"the {what} {path} does not exist: check the path") from None
     except (SafetensorError, OSError) as error:
-        raise InputError(f"{path} is not a readable {what} ({error}): check or replace it") from error
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{path} is not a readable {what} ({reason}): check or replace it") from error
 
 
 def digest_of_arrays(text: str, arrays: Mapping[str, np.ndarray]) -> str:

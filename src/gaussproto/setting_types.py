@@ -1,6 +1,6 @@
 """The types of settings (choices, names of objects, values with their own syntax) and settings as text."""
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from itertools import accumulate, pairwise
 from typing import Annotated, Any, Literal
@@ -17,6 +17,23 @@ Norm = Literal["running", "batch"]  # inductive: each image independently; trans
 Ink = Literal["detect", "bright", "dark"]
 
 FILTERS = {"small": (64, 64, 64), "big": (128, 256, 512)}  # of the encoder's blocks before the last
+
+_PROBLEMS = {  # the common errors of pydantic, as they continue after the name of a value
+    "greater_than_equal": "must be at least {ge}",
+    "greater_than": "must be greater than {gt}",
+    "less_than_equal": "must be at most {le}",
+    "less_than": "must be less than {lt}",
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "must be a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "must be a number"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "must be true or false"),
+    "string_type": "must be text",
+    "tuple_type": "must be a list",
+    "too_short": "must have a length of at least {min_length}",
+    "model_type": "must be a mapping of names to values",
+    "literal_error": "must be {expected}",
+    "missing": "is missing",
+    "extra_forbidden": "is not a known setting",
+}
 
 
 class Choices(tuple[str, ...]):
@@ -42,7 +59,7 @@ def _parse_damage(value: Any) -> Any:
     if isinstance(value, str):
         pairs = [part.split(":") for part in value.split(",") if part.strip()]
         if any(len(pair) != 2 for pair in pairs) or len({pair[0] for pair in pairs}) < len(pairs):
-            raise ValueError(f"write it as SIZE:FRACTION,SIZE:FRACTION, e.g. 7:0.1,5:0.05 (found {value!r})")
+            raise ValueError(f"damage must be SIZE:FRACTION,SIZE:FRACTION, e.g. 7:0.1,5:0.05 (found {value!r})")
         value = dict(pairs)
     return tuple(value.items()) if isinstance(value, Mapping) else value
 
@@ -62,7 +79,7 @@ EncoderName = Annotated[str, BeforeValidator(_check_encoder), Choices(FILTERS)]
 def stretch(stages: list[dict[str, Any]], episodes: int) -> None:
     """Scale the stages in place so that they have `episodes` episodes in total."""
     if not isinstance(episodes, int) or episodes < 1:
-        raise InputError(f"setting episodes: must be a whole number of at least 1 (found {episodes!r})")
+        raise InputError(f"episodes must be a whole number of at least 1 (found {episodes!r})")
     ends = list(accumulate(stage["episodes"] for stage in stages))
     for stage, (start, end) in zip(stages, pairwise([0, *ends]), strict=True):
         stage["episodes"] = round(episodes * end / ends[-1]) - round(episodes * start / ends[-1])
@@ -70,14 +87,28 @@ def stretch(stages: list[dict[str, Any]], episodes: int) -> None:
         raise InputError(f"{episodes} episodes are too few for the {len(stages)} stages: use more episodes")
 
 
-def setting_problem(error: ValidationError, sections: Container[str]) -> str:
+def first_problem(error: ValidationError) -> str:
+    """Describe the first problem that pydantic found, in plain words.
+
+    >>> from gaussproto.settings import EpisodeConfig
+    >>> try:
+    ...     EpisodeConfig(way=1)
+    ... except ValidationError as error:
+    ...     print(first_problem(error))
+    way must be at least 2 (found 1)
+    """
     problem = error.errors()[0]
-    message = problem["msg"].removeprefix("Value error, ")
-    where = next((str(name) for name in reversed(problem["loc"]) if isinstance(name, str)), "")
-    if problem["type"] == "value_error":
-        return f"{where}: {message}" if where and where not in sections else message
-    value = problem["input"]
-    return f"setting {where}: {message[0].lower()}{message[1:]}" + ("" if value is None else f" (found {value!r})")
+    kind, place = problem["type"], problem["loc"]
+    if kind == "value_error":
+        return problem["msg"].removeprefix("Value error, ")
+    name = next((part for part in reversed(place) if isinstance(part, str)), "the content")
+    if place and isinstance(place[-1], int):
+        name = f"every value of {name}"
+    if kind not in _PROBLEMS:
+        return f"{name} is not valid: {problem['msg'][:1].lower()}{problem['msg'][1:]} (found {problem['input']!r})"
+    limits = {key: f"{limit:g}" if isinstance(limit, float) else limit for key, limit in problem.get("ctx", {}).items()}
+    found = "" if kind in ("missing", "extra_forbidden") else f" (found {problem['input']!r})"
+    return f"{name} {_PROBLEMS[kind].format(**limits)}{found}"
 
 
 def setting_text(name: str, value: Any) -> str:

@@ -47,22 +47,30 @@ class DataConfig(Frozen):
         LabelledImages(7,980 images of 399 classes in 15 alphabets, 1 x 28 x 28)
     """
 
-    data: str = _setting("strokes", "omniglot, strokes, a folder of CLASS/IMAGE files, or module:function")
-    rotations: bool | None = _setting(
-        None, "add rotations by 90 degrees as new classes; default: only for omniglot and strokes"
+    data: str = _setting(
+        "strokes",
+        "data to train and test on: omniglot, strokes, a folder of CLASS/IMAGE files, or your own as module:function",
     )
-    image_size: int = _setting(28, "image side in pixels; the paper: 28", ge=16)  # 16: four poolings leave one pixel
+    rotations: bool | None = _setting(
+        None,
+        "turn each class into four, one for each rotation by 0, 90, 180 and 270 degrees; default: only for omniglot "
+        "and strokes",
+    )
+    image_size: int = _setting(28, "side of an image in pixels; the paper: 28", ge=1)
     channels: Literal[1, 3] = _setting(1, "1 for grey, 3 for colour images")
     ink: Ink = _setting(
         "bright",
-        "ink of a folder's images: bright, dark or detect (for each image); default: bright, or as --init expects",
+        "ink of a folder's images: bright, dark or detect (decide for each image); default: bright, or what the "
+        "weights in init expect",
     )
-    test_fraction: float = _setting(0.25, "share of a folder's classes to hold out for testing", gt=0, lt=1)
+    test_fraction: float = _setting(0.25, "fraction of a folder's classes to hold out for testing", gt=0, lt=1)
     split: Annotated[ClassSplit, BeforeValidator(parse_split)] | None = _setting(
         None, "JSON file that names a folder's training and test classes"
     )
     holdout: int = _setting(
-        0, "training alphabets to test on instead of the test classes, to compare recipes fairly", ge=0
+        0,
+        "number of training alphabets to hold out and test on instead of the test classes, to compare recipes fairly",
+        ge=0,
     )
 
     @model_validator(mode="before")
@@ -98,28 +106,40 @@ class NetworkConfig(Frozen):
         'small encoder, D = 8, diagonal covariance (softplus)'
     """
 
-    encoder: EncoderName = _setting("small", "small (filters 64,64,64), big (128,256,512), or your own as module:name")
+    encoder: EncoderName = _setting(
+        "small", "small (filters 64,64,64), big (filters 128,256,512), or your own as module:name"
+    )
     features: int | None = _setting(None, "number of features that your own encoder returns for each image", ge=1)
-    filters: Filters | None = _setting(None, "filters of the blocks before the last, e.g. 32,32,32")
+    filters: Filters | None = _setting(
+        None, "number of filters of each block before the last, e.g. 32,32,32; default: those of the encoder"
+    )
     channels: int = _setting(1, "1 for grey, 3 for colour images", ge=1)
     embedding_dim: int = _setting(64, "size D of an embedding; the paper: 32 to 128 (small), 128 to 512 (big)", ge=1)
     covariance: CovarianceName = _setting(
-        "radius", "learned covariance: none (vanilla network), radius, diagonal, full"
+        "radius", "learned covariance: none (vanilla network), radius, diagonal or full"
     )
-    transform: TransformName = _setting("softplus", "function that turns the raw output into the precision")
-    precision_relu: bool = _setting(True, "pass the precision through the last ReLU; the paper: yes")
+    transform: TransformName = _setting(
+        "softplus",
+        "function that turns the encoder's raw output into the precision: softplus, sigmoid, wide_sigmoid, "
+        "learned_softplus or exp",
+    )
+    precision_relu: bool = _setting(True, "pass the raw precision through the ReLU of the last block; the paper: yes")
     weighting: Weighting = _setting(
         "prototype_and_distance",
-        "use the precision in prototype_and_distance, or only in the prototype; the paper: both",
+        "where to use the precision: prototype_and_distance, or only prototype; the paper: prototype_and_distance",
     )
-    distance: DistanceName = _setting("euclidean", "distance between a query and a prototype; the paper: euclidean")
+    distance: DistanceName = _setting(
+        "euclidean",
+        "distance between a query and a prototype: euclidean, squared_euclidean, sqrt_euclidean or cosine; the paper: "
+        "euclidean",
+    )
 
     @model_validator(mode="after")
     def _check(self) -> NetworkConfig:
         if self.encoder in FILTERS and self.features is not None:
-            raise ValueError(f"features is for your own encoder only (found encoder {self.encoder}): leave it out")
+            raise ValueError(f"features is only for your own encoder (found encoder {self.encoder}): leave it out")
         if self.encoder not in FILTERS and self.features is None:
-            raise ValueError(f"your own encoder {self.encoder} needs features, the size of its output: set it")
+            raise ValueError(f"features must be set for your own encoder {self.encoder}: pass the size of its output")
         return self
 
     @property
@@ -154,13 +174,22 @@ class EpisodeConfig(Frozen):
         8
     """
 
-    way: int = _setting(60, "classes in an episode; the paper: 60", ge=2)
-    shot: int = _setting(1, "supports of each class; the paper: 1", ge=1)
-    max_shot: int | None = _setting(None, "draw the shot of each split from shot to max_shot; other images are queries")
-    query: int = _setting(19, "queries of each class at the largest shot; the paper: 19", ge=1)
-    splits: int = _setting(1, "times to split an encoded episode into supports and queries; the paper: 1", ge=1)
-    mirror: bool = _setting(False, "mirror half of the classes at random, which doubles their number; the paper: no")
-    adapt: bool = _setting(False, "shrink episodes if the data has too few classes or images")
+    way: int = _setting(60, "number of classes in an episode; the paper: 60", ge=2)
+    shot: int = _setting(1, "number of supports of each class; the paper: 1", ge=1)
+    max_shot: int | None = _setting(
+        None,
+        "if set, each split draws its number of supports at random from shot to max_shot; the other images are queries",
+    )
+    query: int = _setting(
+        19, "number of queries of each class (with max_shot, at least this many); the paper: 19", ge=1
+    )
+    splits: int = _setting(
+        1, "number of times that an encoded episode is split into supports and queries; the paper: 1", ge=1
+    )
+    mirror: bool = _setting(
+        False, "mirror each class with probability one half; a mirrored class counts as a new class; the paper: no"
+    )
+    adapt: bool = _setting(False, "use smaller episodes if the data has too few classes or images")
 
     @model_validator(mode="after")
     def _check(self) -> EpisodeConfig:
@@ -188,8 +217,10 @@ class Stage(Frozen):
         500
     """
 
-    episodes: int = Field(ge=1, description="number of episodes; as an option, the total over all stages")
-    damage: Damage = _setting((), "SIZE:FRACTION,...: down-sample a fraction of the images to SIZE pixels, e.g. 7:0.1")
+    episodes: int = Field(ge=1, description="number of episodes; the option sets the total over all stages")
+    damage: Damage = _setting(
+        (), "down-sample a fraction of the images to SIZE x SIZE pixels: SIZE:FRACTION pairs, e.g. 7:0.1,5:0.05"
+    )
     transform: TransformName | None = _setting(None, "transform from this stage on; the weights are kept")
 
     @model_validator(mode="after")
@@ -215,9 +246,13 @@ class TrainingConfig(Frozen):
     schedule: Literal["halving", "cosine", "constant"] = _setting(
         "cosine", "learning rate schedule: cosine, halving or constant; the paper: halving"
     )
-    halve_every: int = _setting(2000, "episodes between halvings of the learning rate; the paper: 2000", ge=1)
-    checkpoint_every: int = _setting(50, "episodes between checkpoints; also the window of the training accuracy", ge=1)
-    keep: int = _setting(5, "number of checkpoints to keep, the best by training accuracy; the paper: 5", ge=1)
+    halve_every: int = _setting(2000, "number of episodes between halvings of the learning rate; the paper: 2000", ge=1)
+    checkpoint_every: int = _setting(
+        50, "number of episodes between checkpoints, over which the training accuracy is averaged", ge=1
+    )
+    keep: int = _setting(
+        5, "number of checkpoints to keep, those with the highest training accuracy; the paper: 5", ge=1
+    )
     distort: float = _setting(0.0, "strength of small random rotations, stretches and shifts; the paper: 0", ge=0)
     snapshots: int = _setting(0, "number of evenly spaced snapshots of the weights to keep for learning curves", ge=0)
     seed: int = _setting(0, "random seed of the weights and the episodes", ge=0, le=LARGEST_SEED)

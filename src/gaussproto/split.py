@@ -32,14 +32,16 @@ class ClassSplit(BaseModel):
         parts = {"test": self.test} if self.train is None else {"train": self.train, "test": self.test}
         for part, names in parts.items():
             if len(names) < 2:
-                raise ValueError(f"{part} must name at least two classes (found {len(names)}): add classes")
+                raise ValueError(
+                    f"the split must name at least two classes in {part} (found {len(names)}): add classes"
+                )
             if len(set(names)) < len(names):
                 twice = next(name for name in names if names.count(name) > 1)
-                raise ValueError(f"{part} names the class {twice!r} more than once: remove the duplicate")
+                raise ValueError(f"the split names the class {twice!r} more than once in {part}: remove the duplicate")
         if both := sorted(set(self.train or ()) & set(self.test)):
             raise ValueError(
-                f"the class {both[0]!r} is in both train and test: remove it from one of them, because a few-shot "
-                "network is tested on unseen classes"
+                f"the split names the class {both[0]!r} in both train and test: remove it from one of them, because a "
+                "few-shot network is tested on new classes"
             )
         return self
 
@@ -50,9 +52,8 @@ class ClassSplit(BaseModel):
         """
         if unknown := sorted({*(self.train or ()), *self.test} - set(classes)):
             raise InputError(
-                f"the split must name classes of the folder (found {len(unknown)} unknown, for example "
-                f"{unknown[0]!r}): use the names of its class folders, {', '.join(classes[:3])}"
-                f"{', ...' if len(classes) > 3 else ''}"
+                f"the split must name only classes of the data (found {len(unknown)} unknown, for example "
+                f"{unknown[0]!r}): use the names of its classes, for example {', '.join(classes[:3])}"
             )
         chosen = set(classes) - set(self.test) if self.train is None else set(self.train)
         if len(chosen) < 2:

@@ -96,7 +96,7 @@ def test_the_split_of_a_file(root, tmp_path):
 
 def test_data_that_comes_with_a_split_takes_no_other(root, tmp_path):
     split = ClassSplit(test=("class 1", "class 6"))
-    with pytest.raises(InputError, match="strokes has a fixed split: leave --split out"):
+    with pytest.raises(InputError, match="strokes has a fixed split: leave out --split"):
         load_data(DataConfig(data="strokes", split=split))
     for part in ("train", "test"):
         (tmp_path / "own" / part).mkdir(parents=True)

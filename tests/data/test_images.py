@@ -60,8 +60,8 @@ def test_the_text_of_images_is_short(characters):
     [
         (torch.zeros(3, 4, 4, dtype=torch.uint8), [1, 2], r"uint8 .* \(found torch\.uint8 of shape \(3, 4, 4\)\)"),
         (torch.zeros(3, 1, 4, 4), [1, 2], r"must be a uint8 tensor .* \(found torch\.float32 of shape"),
-        (torch.zeros(3, 1, 4, 4, dtype=torch.uint8), [1, 1], r"add up to the 3 images \(found .* with the sum 2"),
-        (torch.zeros(3, 1, 4, 4, dtype=torch.uint8), [1, 1, 1], r"found counts of shape \(3,\) .* 2 classes"),
+        (torch.zeros(3, 1, 4, 4, dtype=torch.uint8), [1, 1], r"add up to the 3 images \(found 2"),
+        (torch.zeros(3, 1, 4, 4, dtype=torch.uint8), [1, 1, 1], r"found counts of shape \(3,\), 2 classes"),
     ],
 )
 def test_images_that_do_not_fit_together(pixels, counts, sentence):

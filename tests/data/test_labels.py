@@ -75,7 +75,7 @@ def test_numpy_and_python_numbers_are_the_same_labels():
     [
         ("text", "must be a list or an array"),
         (3, "must be a list or an array"),
-        ([None, "a"], "means no class"),
+        ([None, "a"], "a label is None"),
         ([float("nan"), 1.0], "must be finite"),
         ([["a"], ["b"]], "hashable"),
         ([0.5, 1.5], "continuous"),

@@ -79,16 +79,16 @@ def test_what_is_not_omniglot_is_refused(extracted, tmp_path):
             decode_verified(part, root, 28)
 
     file.unlink()
-    refused("Tibetan/character05 must have the 20 drawings .*found 19 files")
+    refused("Tibetan/character05 in .* must have the 20 drawings .*found 19 files")
     file.with_name("renamed_99.png").write_bytes(content)
-    refused("Tibetan/character05 must have the 20 drawings .*found 20 files")
+    refused("Tibetan/character05 in .* must have the 20 drawings .*found 20 files")
     file.with_name("renamed_99.png").unlink()
     file.write_bytes(content[: len(content) // 2])
     refused(f"{file.name} is not a readable image")
     file.write_text("I am text")
     refused(f"{file.name} is not a readable image")
     Image.new("1", (64, 64)).save(file)
-    refused(f"{file.name} must have 105 x 105 pixels .found 64 x 64")
+    refused(f"{file.name} in .* must have 105 x 105 pixels .found 64 x 64")
     file.write_bytes(content)
     other = root / "Klingon" / "character01"
     other.mkdir(parents=True)
@@ -96,7 +96,7 @@ def test_what_is_not_omniglot_is_refused(extracted, tmp_path):
     refused("Klingon/character01/.* does not belong to Omniglot")
     shutil.rmtree(other.parent)
     shutil.rmtree(drawing)
-    refused("Tibetan/character05 must have the 20 drawings .*found 0 files")
+    refused("Tibetan/character05 in .* must have the 20 drawings .*found 0 files")
 
 
 def test_one_changed_image_is_noticed(extracted):
@@ -126,7 +126,7 @@ def test_a_zip_with_flipped_bits_is_refused(omniglot_root, tmp_path):
 
 def test_a_folder_without_it(tmp_path, monkeypatch):
     monkeypatch.setenv("GAUSSPROTO_CACHE", str(tmp_path / "cache"))
-    with pytest.raises(InputError, match=r"holds neither images_background\.zip nor a folder"):
+    with pytest.raises(InputError, match=r"contains neither images_background\.zip nor a folder"):
         omniglot("train", data_root=tmp_path)
     with pytest.raises(InputError, match="is not a folder"):
         omniglot("train", data_root=tmp_path / "nowhere")
@@ -138,3 +138,11 @@ def test_holdout_takes_alphabets_out_of_training(omniglot_root):
     assert len(set(held_out.alphabets)) == 6
     assert set(train.alphabets) | set(held_out.alphabets) == set(everything.train.alphabets)
     assert not set(held_out.alphabets) & (set(train.alphabets) | set(everything.test.alphabets))
+
+
+def test_a_wrong_folder_is_refused_even_if_the_images_are_cached(omniglot_root, tmp_path):
+    omniglot("test", data_root=omniglot_root)
+    with pytest.raises(InputError, match="is not a folder"):
+        omniglot("test", data_root=tmp_path / "nowhere")
+    with pytest.raises(InputError, match="contains neither"):
+        omniglot("test", data_root=tmp_path)

@@ -73,7 +73,7 @@ def test_a_gallery_grows_without_training(place):
     assert again["examples"] == first["examples"]
 
     result = run("enroll", "my.gallery", "more", cwd=place)
-    assert "5 examples added, 0 duplicates skipped; 5 classes" in result.stderr
+    assert "added 5 examples, skipped 0 duplicates; the gallery has 5 classes" in result.stderr
     assert "[cow]" in result.stdout
     assert load(place / "my.gallery").classes_.tolist() == ["[cow]", "ant", "bee", "dog, wild", "eel"]
 
@@ -85,17 +85,17 @@ def test_a_gallery_grows_without_training(place):
         (["classify", "--support", "support", "--gallery", "x", "asked"], "either --support DIR or --gallery FILE"),
         (["classify", "--support", "support", *ENCODER], "IMAGE"),
         (["classify", "--support", "nowhere", *ENCODER, "asked"], "the folder nowhere does not exist"),
-        (["classify", "--support", "support", *ENCODER, "nowhere.png"], "there is no image file nowhere.png"),
+        (["classify", "--support", "support", *ENCODER, "nowhere.png"], "the image file nowhere.png does not exist"),
         (["classify", "--support", "support", *ENCODER, "text.png"], "text.png is not a readable image"),
-        (["classify", "--support", "one", *ENCODER, "asked"], "only one class ('ant')"),
+        (["classify", "--support", "one", *ENCODER, "asked"], "only one class, 'ant'"),
         (["classify", "--support", "support", *ENCODER, "asked", "--json", "--csv"], "choose one"),
         (["classify", "--support", "support", *ENCODER, "asked", "--top", "0"], "--top"),
         (["classify", "--support", "support", "--encoder", "nothing", "asked"], "'nothing' is not a run folder"),
         (["classify", "--support", "support", "--encoder", "identity", "asked"], "takes vectors, not images"),
-        (["classify", "--gallery", "nothing", "asked"], "there is no gallery nothing"),
+        (["classify", "--gallery", "nothing", "asked"], "the gallery nothing does not exist"),
         (["classify", "--gallery", "weights.safetensors", "asked"], "but not a gallery"),
         (["enroll", "new.gallery", "nowhere", *ENCODER], "the folder nowhere does not exist"),
-        (["enroll", "new.gallery", "one", *ENCODER], "only one class ('ant')"),
+        (["enroll", "new.gallery", "one", *ENCODER], "only one class, 'ant'"),
         (["enroll", "text.png/new.gallery", "support", *ENCODER], "cannot write to text.png (File exists)"),
         (["enroll", "text.png", "support", *ENCODER], "text.png is not a readable gallery"),
         (["enroll", "other.gallery", "support", *ENCODER, "--ink", "bright"], "was made with --ink dark"),
@@ -127,7 +127,7 @@ def test_two_that_enroll_at_once_lose_nothing(place, monkeypatch, gaussproto):
     with locked(place / "shared" / "it.gallery", "wait for it"):
         code, _, err = gaussproto("enroll", "shared/it.gallery", "support", *ENCODER)
     assert code == 2
-    assert "another process is using shared/it.gallery: wait for it" in err
+    assert "another process is using shared/it.gallery: wait until it has finished" in err
     assert gaussproto("enroll", "shared/it.gallery", "support", *ENCODER)[0] == 0
     assert gaussproto("enroll", "shared/it.gallery", "more", *ENCODER)[0] == 0
     assert len(load(place / "shared" / "it.gallery").classes_) == 5

@@ -78,7 +78,7 @@ def test_batch_statistics(place, trained):
 def test_report(place, trained):
     result = run("report", trained, "--out", "pages/tiny.html", cwd=place)
     assert result.stdout == ""
-    assert "report: pages/tiny.html" in result.stderr
+    assert "wrote pages/tiny.html" in result.stderr
     page = (place / "pages" / "tiny.html").read_text()
     assert page.startswith("<!doctype html>")
     found = json.loads((place / trained / "metrics.json").read_text())["evaluations"][0]
@@ -151,7 +151,7 @@ def test_stop_and_resume_by_command(place):
     [
         (["train", "demmo"], "did you mean 'demo'"),
         (["train", "demo", "--way", "one"], "--way"),
-        (["train", "demo", "--way", "1"], "setting way"),
+        (["train", "demo", "--way", "1"], "way must be at least 2 (found 1)"),
         (["train", "demo", "--way", "100000", "--out", "runs/never"], "way must be at most the"),
         (["train", "demo", "--covariance", "round"], "unknown covariance 'round': choose one of none, radius"),
         (["train", "demo", "--data", "nowhere"], "the folder nowhere does not exist"),
@@ -160,12 +160,12 @@ def test_stop_and_resume_by_command(place):
         (["train"], "PRESET"),
         (["evaluate", "nothing"], "'nothing' is not a run folder, a .safetensors file or bundled weights"),
         (["evaluate", "nothing.safetensors"], "the weights file nothing.safetensors does not exist"),
-        (["evaluate", "runs/tiny", "--shots", "few"], "--shots must be numbers, e.g. 1,5 or 1-19"),
-        (["evaluate", "runs/tiny", "--shots", "5-1"], "--shots must be numbers, e.g. 1,5 or 1-19"),
+        (["evaluate", "runs/tiny", "--shots", "few"], "--shots must be whole numbers, e.g. 1,5 or 1-19"),
+        (["evaluate", "runs/tiny", "--shots", "5-1"], "--shots must be whole numbers, e.g. 1,5 or 1-19"),
         (["evaluate", "omniglot-small", "--checkpoints", "top"], "--checkpoints top needs a run folder"),
         (["evaluate", "runs/tiny", "--shots", "25"], "shots must be from 1 to 19"),
-        (["evaluate", "runs/tiny", "--ways", "1"], "way must be from 2"),
-        (["report", "nothing"], "there is no run folder nothing"),
+        (["evaluate", "runs/tiny", "--ways", "1"], "ways must be from 2"),
+        (["report", "nothing"], "the run folder nothing does not exist"),
         (["report"], "RUN"),
         (["reproduce"], "TARGET"),
         (["reproduce", "nothing"], "the target must be one of verification, results"),
@@ -175,7 +175,7 @@ def test_stop_and_resume_by_command(place):
         (["data", "nowhere"], "the folder nowhere does not exist"),
         (["data", "strokes", "--sheet", "sheet.gif"], "must end in .png"),
         (["data", "--sheet", "sheet.png"], "--sheet needs the name of the data"),
-        (["data", "strokes", "--verify"], "--verify checks Omniglot's files"),
+        (["data", "strokes", "--verify"], "--verify can only check Omniglot's files"),
         (["presets", "nothing"], "unknown preset"),
         (["fly"], "fly"),
     ],

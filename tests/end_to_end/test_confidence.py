@@ -86,8 +86,8 @@ def test_calibrate_writes_what_it_says(place, weights, characters, ask, monkeypa
     again = ask("calibrate", "run/checkpoints/last.safetensors")
     other = open_weights(folder.last).calibration
     assert other.temperature == pytest.approx(there.temperature, rel=0.2)
-    assert f"temperature {other.temperature:.3f} x distance scale" in again.out
-    assert "written to run/checkpoints/last.safetensors" in again.err
+    assert f"temperature {other.temperature:.3f} times the distance scale" in again.out
+    assert "wrote the calibration to run/checkpoints/last.safetensors" in again.err
 
 
 def test_unknown_is_marked_in_every_form(place, weights, ask):
@@ -109,7 +109,7 @@ def test_unknown_is_marked_in_every_form(place, weights, ask):
 
 def test_a_picture_for_every_image(place, ask):
     said = ask(*CLASSIFY, "asked/0.png", "--explain", "why.png", "--json")
-    assert "drawn: why.png" in said.err
+    assert "wrote why.png" in said.err
     assert json.loads(said.out)["classes"] == 4
     with Image.open(place / "why.png") as picture:
         assert picture.format == "PNG"
@@ -132,7 +132,7 @@ def test_a_picture_says_what_the_classifier_found(place, weights, tmp_path):
     order = [NAMES.index(text) for text in said if text in NAMES]
     assert [clf.classes_.tolist().index(NAMES[c]) for c in order] == verdict.distances[0].argsort().tolist()
     for c, label in enumerate(clf.classes_.tolist()):
-        assert f"distance {verdict.distances[0, c]:.4g}" in said
+        assert f"distance {verdict.distances[0, c]:#.4g}" in said
         assert f"probability {100 * verdict.probabilities[0, c]:.1f} %" in said
         for weight in clf.example_weights_[clf.example_labels_ == label]:
             assert f"{100 * weight:.1f} %" in said
@@ -184,20 +184,20 @@ def test_pictures_of_images_of_one_name_do_not_meet(place, weights, tmp_path):
 
 def test_vectors_have_no_picture(tmp_path):
     clf = GaussianPrototypeClassifier("identity").fit([[0.0, 1.0], [1.0, 0.0]], ["a", "b"])
-    with pytest.raises(InputError, match="vectors cannot be drawn"):
+    with pytest.raises(InputError, match="can only draw images"):
         clf.explain([[0.0, 1.0]], tmp_path / "why.png")
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([*CLASSIFY, "asked", "--explain", "why.gif"], "must be a .png or .svg file (found 'why.gif')"),
-        ([*CLASSIFY, "asked", "--reject", "2"], "reject must be a share of known images from 0.001 to 0.5"),
+        ([*CLASSIFY, "asked", "--explain", "why.gif"], "must end in .png or .svg (found why.gif)"),
+        ([*CLASSIFY, "asked", "--reject", "2"], "reject must be a number from 0.001 to 0.5 (found 2.0)"),
         ([*CLASSIFY, "asked", "--reject", "0.001"], "reject=0.001 needs 999 examples"),
         (["calibrate", "nothing"], "is not a run folder"),
         (
             ["calibrate", "weights.safetensors", "--rate", "0.9"],
-            "--rate must be a share of known images from 0.001 to 0.5 (found 0.9)",
+            "--rate must be a number from 0.001 to 0.5 (found 0.9)",
         ),
     ],
 )

@@ -116,12 +116,12 @@ def test_what_the_page_says_is_refused(lab):
         gp.preset("demo", distance="my_lab:Nothing")
     with refused("cannot import the distance"):
         gp.preset("demo", distance=Here())
-    with refused("your own encoder my_lab:Tiny needs features"):
+    with refused("features must be set for your own encoder my_lab:Tiny"):
         gp.preset("demo", encoder="my_lab:Tiny")
-    with refused("features is for your own encoder only"):
+    with refused("features is only for your own encoder"):
         gp.preset("demo", features=256)
     network = gp.GaussianPrototypicalNetwork(gp.NetworkConfig(), backbone=Tiny(), features=256)
-    with refused("have an ONNX form"):
+    with refused("built-in encoders, small and big, can be exported"):
         gp.export_onnx(network, "tiny.onnx")
     config = gp.preset("demo", init="omniglot-small", encoder="my_lab:Tiny", features=256, **SMALL)
     with refused("have the filters"):

@@ -153,7 +153,7 @@ def test_an_own_transform_and_covariance(lab, characters, tmp_path):
     clf = gp.GaussianPrototypeClassifier(network, ink="bright").fit(characters.images[:40, 0].numpy(), ["a", "b"] * 20)
     assert clf.precisions_.shape == (2, 8)
     pytest.importorskip("onnx")
-    with pytest.raises(gp.InputError, match="the covariance Pair has no ONNX form"):
+    with pytest.raises(gp.InputError, match="the covariance Pair cannot be exported"):
         gp.export_onnx(network, tmp_path / "e.onnx")
     radius = gp.GaussianPrototypicalNetwork(network.config.model_copy(update={"covariance": "radius"}))
     assert gp.export_onnx(radius, tmp_path / "e.onnx").difference < 1e-4  # the transform has one
@@ -232,7 +232,7 @@ def test_what_cannot_be_saved_is_refused(characters, tmp_path):
         config.override(distance=Local())
     backbone = nn.Sequential(nn.Flatten(), nn.Linear(784, 6))
     network = gp.GaussianPrototypicalNetwork(config.network, backbone, features=6)
-    with pytest.raises(gp.InputError, match="makes weights of other shapes"):
+    with pytest.raises(gp.InputError, match="creates weights of other shapes"):
         gp.train(config, characters, tmp_path / "run", network=network)
     with pytest.raises(gp.InputError, match="cannot save Sub"):
         gp.train(config, characters, tmp_path / "run", network=Sub(config.network))
@@ -265,7 +265,7 @@ def test_what_is_wrong_in_a_users_module_is_one_sentence(lab):
 
 
 @pytest.mark.parametrize(
-    ("name", "message"), [("torch.nn:Linear", "without arguments"), ("numpy.random:random", "not a torch.nn.Module")]
+    ("name", "message"), [("torch.nn:Linear", "without arguments"), ("numpy.random:random", "must create a torch.nn")]
 )
 def test_an_encoder_that_is_none_is_refused(name, message):
     with pytest.raises(gp.InputError, match=message):
@@ -285,5 +285,5 @@ def test_a_subclass_is_scored_by_its_own_distances(characters):
     usual.load_state_dict(worst.state_dict())
     scores = [gp.evaluate(one, characters, ways=[5], shots=[3], rounds=1).scores[0] for one in (worst, usual)]
     assert scores[0].accuracy < 0.1 < 0.3 < scores[1].accuracy
-    with pytest.raises(gp.InputError, match="its own method `distances`"):
+    with pytest.raises(gp.InputError, match="overrides the method `distances`"):
         gp.GaussianPrototypeClassifier(worst).fit(characters.images[:4, 0].numpy(), ["a", "a", "b", "b"])

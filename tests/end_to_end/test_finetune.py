@@ -36,8 +36,8 @@ def test_colour_from_grey_weights_to_answers(place, gaussproto):
     assert code == 0, said
     assert "episodes are reduced to fit the data: 4 classes of 5 images\n" in said
     spread = "the first convolution is converted from 1 to 3 channels"
-    size = "they were trained on 28 x 28 pixels, this run has 84 x 84"
-    assert f"starts from the weights init.safetensors; {spread}; {size}\n" in said
+    size = "the weights were trained on 28 x 28 pixels, but this run has 84 x 84"
+    assert f"training starts from the weights init.safetensors; {spread}; {size}\n" in said
     config = json.loads((place / "runs/mine/config.json").read_text())
     assert config["training"]["init"] == "init.safetensors"
     assert len(config["training"]["init_digest"]) == 64
@@ -68,7 +68,7 @@ def test_colour_from_grey_weights_to_answers(place, gaussproto):
     assert json.loads((place / "runs/swapped/split.json").read_text()) == swapped
     code, _, said = gaussproto(*train, "--split", "swapped.json", "--out", "runs/mine", "--resume")
     assert code == 2
-    assert "runs/mine contains a run with other settings (split is 4 classes train, 2 classes test there" in said
+    assert "runs/mine contains a run with other settings (split was 4 classes train, 2 classes test and is now" in said
 
 
 def test_weights_are_tested_on_the_same_classes_before(place, gaussproto):
@@ -79,7 +79,7 @@ def test_weights_are_tested_on_the_same_classes_before(place, gaussproto):
     assert json.loads(out)["classes"] == 3
     code, _, said = gaussproto("evaluate", "init.safetensors", "--split", "split.json")
     assert (code, said.count("\n")) == (2, 1)
-    assert "--split needs --data" in said
+    assert "--split is only for other data" in said
 
 
 @pytest.mark.parametrize("same", ["photos", "photos/", "./photos"])
@@ -104,14 +104,14 @@ FINETUNE = ["train", "finetune", "--init", "init.safetensors", "--out", "runs/ne
         ([*FINETUNE, "--data", "photos", "--init", "photos"], "photos is not a run folder"),
         ([*FINETUNE, "--data", "photos", "--init", "text.safetensors"], "not a readable weights file"),
         ([*FINETUNE, "--data", "photos", "--encoder", "big", "--filters", "8"], "have the filters 16,16,16"),
-        ([*FINETUNE, "--data", "photos", "--split", "nothing.json"], "nothing.json is not a readable JSON file"),
-        ([*FINETUNE, "--data", "photos", "--split", "empty.json"], "test must name at least two classes (found 0)"),
+        ([*FINETUNE, "--data", "photos", "--split", "nothing.json"], "the file nothing.json does not exist"),
+        ([*FINETUNE, "--data", "photos", "--split", "empty.json"], "at least two classes in test (found 0)"),
         ([*FINETUNE, "--data", "photos", "--split", "unknown.json"], "found 1 unknown, for example 'cat'"),
         ([*FINETUNE, "--data", "strokes", "--split", "unknown.json"], "strokes has a fixed split"),
         ([*FINETUNE, "--data", "single"], "an episode needs at least two classes of two images each"),
         ([*FINETUNE, "--data", "photos", "--no-adapt"], "way must be at most the 4 classes (found 20)"),
         ([*FINETUNE, "--data", "photos", "--no-adapt", "--way", "4", "--query", "9"], "an episode needs 14 of each"),
-        ([*FINETUNE, "--data", "photos", "--image-size", "8"], "setting image_size"),
+        ([*FINETUNE, "--data", "photos", "--image-size", "8"], "image_size must be"),
         (["evaluate", "init.safetensors", "--data", "photos", "--split", "unknown.json"], "for example 'cat'"),
     ],
 )

@@ -69,9 +69,11 @@ def test_a_device_that_is_not_there_is_one_sentence(
 
 def test_onnx_computes_on_the_cpu(gaussproto, tmp_path):
     (tmp_path / "a").mkdir()
-    code, _, err = gaussproto("classify", "--support", tmp_path, tmp_path, "--engine", "onnx", "--device", "cuda")
+    image = tmp_path / "a" / "0.png"
+    Image.new("L", (28, 28)).save(image)
+    code, _, err = gaussproto("classify", "--support", tmp_path, image, "--engine", "onnx", "--device", "cuda")
     assert code == 2
-    assert err.startswith("gaussproto: ")
+    assert "engine onnx runs only on the cpu (found device 'cuda')" in err
 
 
 def test_help_lists_the_public_names():
@@ -86,4 +88,4 @@ def test_own_modules_are_found_in_the_current_folder(tmp_path):
         [COMMAND, "data", "my_lab:signs"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
     )
     assert result.returncode == 2
-    assert "my_lab:signs must return LabelledImages" in result.stderr
+    assert "my_lab:signs must return one LabelledImages object" in result.stderr

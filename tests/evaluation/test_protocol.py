@@ -197,7 +197,7 @@ def test_batch_norm_mode_encodes_each_group_as_one_batch(few):
 
 
 def test_too_much_asked(few):
-    with pytest.raises(InputError, match="way must be from 2 to the 13 classes"):
+    with pytest.raises(InputError, match="ways must be from 2 to 13, the number of test classes"):
         evaluate(network(), few)
     with pytest.raises(InputError, match="shots must be from 1 to 19"):
         evaluate(network(), few, ways=[5], shots=[20])

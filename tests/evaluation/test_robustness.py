@@ -36,7 +36,7 @@ def test_without_damage_it_is_the_protocol(few, covariance):
 
 
 @pytest.mark.parametrize(
-    ("asked", "words"), [({"way": 25}, "way must be from 2 to the 24"), ({"shot": 20}, "shots must be from 1 to 19")]
+    ("asked", "words"), [({"way": 25}, "ways must be from 2 to 24"), ({"shot": 20}, "shots must be from 1 to 19")]
 )
 def test_what_the_classes_cannot_give_is_refused(few, asked, words):
     with pytest.raises(InputError, match=words):

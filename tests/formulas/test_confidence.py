@@ -177,7 +177,7 @@ def test_a_broken_calibration_is_named(weights, tmp_path):
     path.write_bytes(weights.read_bytes())
     broken = Calibration.model_construct(temperature=-1.0, thresholds=(1.0,), classes=1, held_out=False)
     write_calibration(path, broken)
-    with pytest.raises(InputError, match="has a broken calibration"):
+    with pytest.raises(InputError, match="has a damaged calibration"):
         _ = open_weights(path).calibration
 
 
@@ -240,5 +240,5 @@ def test_what_an_unknown_is_does_not_depend_on_the_scale_of_embeddings(weights, 
 
 def test_too_few_classes_are_refused(weights, characters):
     one = LabelledImages(characters.images[:3], torch.ones(3, dtype=torch.int64), ("a", "b", "c"), ("x",) * 3)
-    with pytest.raises(InputError, match=r"three classes with two images each \(found 3 classes, the smallest with 1"):
+    with pytest.raises(InputError, match=r"classes of two images each \(found 3 classes, the smallest with 1 image\)"):
         calibrate(load_network(weights), one, held_out=False)

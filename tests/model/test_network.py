@@ -177,6 +177,8 @@ def test_pixels_as_floats_are_from_0_to_1(training):
         network.embed(pixels.float() / 255 - 0.5)
     with pytest.raises(InputError, match="floats from 0 to 1"):
         network.embed(torch.full((5, 1, 28, 28), torch.nan))
+    with pytest.raises(InputError, match=r"found torch.int64 from 0 to 255"):
+        network.embed(pixels)
     network.eval()
     a, b = network.embed(pixels.byte()), network.embed(pixels.float() / 255)
     torch.testing.assert_close(a.x, b.x)

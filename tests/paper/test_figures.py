@@ -152,10 +152,10 @@ def test_rotations_are_rotations(characters):
         (12, ["none"], {}, "a number from 1 to 11"),
         ("four", ["none"], {}, "a number from 1 to 11"),
         (4, ["none"], {}, "figure 4 needs two to six evaluated runs"),
-        (4, ["none", "full"], {}, "has no 20-way score under running statistics"),
-        (4, ["none", "radius"], {"norm": "batch"}, "has no 20-way score under batch statistics"),
+        (4, ["none", "full"], {}, "has no 20-way score with running statistics"),
+        (4, ["none", "radius"], {"norm": "batch"}, "has no 20-way score with batch statistics"),
         (7, ["none"], {}, "no test scores during training"),
-        (9, ["none"], {}, "is a vanilla network"),
+        (9, ["none"], {}, "is a run of a vanilla network"),
     ],
 )
 def test_what_cannot_be_drawn_is_said(sources, number, names, options, sentence):

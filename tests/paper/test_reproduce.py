@@ -160,7 +160,7 @@ def test_figures_are_drawn_where_their_runs_are(scored, tmp_path, monkeypatch):
     monkeypatch.setattr("gaussproto.paper.figures.FIGURES", needed)
     files, left_out = write_figures(scored.parent, tmp_path)
     assert [path.name for path in files] == ["figure-07.svg", "figure-07.png"]
-    assert left_out == ["figure 8 (needs none)"]
+    assert left_out == ["figure 8 (it needs the run none)"]
 
 
 def test_a_figure_that_cannot_be_drawn_does_not_take_the_others_with_it(scored, tmp_path, monkeypatch):
@@ -230,7 +230,7 @@ def test_the_command(gaussproto, ten_episodes):
     assert code == 0, err
     assert (ten_episodes / "small-radius" / "metrics.json").read_text() == metrics  # nothing is done twice
     assert result["figures"] == []
-    assert "figure 3 (needs small-none)" in result["left_out"]
+    assert "figure 3 (it needs the run small-none)" in result["left_out"]
     assert (ten_episodes / "tables.md").read_text() == page
 
 
@@ -266,8 +266,8 @@ def test_a_row_is_one_run_in_every_table():
     ("target", "only", "message"),
     [
         ("tables", None, "the target must be one of verification, results"),
-        ("seeds", "big-none", "rows of seeds: small-none, small-radius, small-several, small-weighted "),
-        ("verification", "big-none", "rows of verification: small-none-5shot, small-none, small-radius"),
+        ("seeds", "big-none", "rows of seeds .*: choose from small-none, small-radius, small-several, small-weighted$"),
+        ("verification", "big-none", "rows of verification .*: choose from small-none-5shot, small-none, small-radius"),
     ],
 )
 def test_unknown_names(target, only, message):
@@ -283,7 +283,7 @@ def test_stopped_while_it_is_scored(gaussproto, tmp_path, monkeypatch):
     monkeypatch.setattr("gaussproto.paper.run.train_and_score", interrupted)
     code, _, err = gaussproto("reproduce", "verification", "--budget", "quick", "--data", "strokes")
     assert code == 130
-    assert "stopped in small-none-5shot; run the same command again to continue" in err
+    assert "stopped during small-none-5shot; run the same command again to continue" in err
 
 
 def test_a_training_that_a_signal_stopped(gaussproto, tmp_path, monkeypatch):
@@ -294,5 +294,5 @@ def test_a_training_that_a_signal_stopped(gaussproto, tmp_path, monkeypatch):
     monkeypatch.setattr("gaussproto.paper.run.train_and_score", stopped)
     code, out, err = gaussproto("reproduce", "verification", "--budget", "quick", "--data", "strokes")
     assert code == 128 + signal.SIGTERM
-    assert "stopped in small-none-5shot; run the same command again to continue" in err
+    assert "stopped during small-none-5shot; run the same command again to continue" in err
     assert not out

@@ -230,8 +230,8 @@ def test_classes_of_one_image_leave_the_rest_of_the_page(copies, characters, tmp
     write_report([run.path], tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     Checked(page)
-    assert "Not evaluated: every class needs two images" in page
-    assert "Not measured: every test class needs two images" in page
+    assert "Not evaluated: every test class needs at least two images" in page
+    assert "Not measured: every test class needs at least two images" in page
     assert "Map of the embedding space" in page
     assert not run.metrics.exists()
 
@@ -243,7 +243,7 @@ def test_mistakes(copies, tmp_path):
     shutil.copy(copies["none"].config, bare)
     good = copies["none"].path
     for paths, out, sentence in (
-        ([tmp_path / "nowhere"], "page.html", "there is no run folder"),
+        ([tmp_path / "nowhere"], "page.html", "the run folder .* does not exist"),
         ([tmp_path / "empty"], "page.html", "is not a run folder"),
         ([good, bare], "page.html", "has no checkpoint yet"),
         ([good], "empty", "empty is a folder"),
@@ -292,7 +292,7 @@ def test_paths_may_be_strings(copies, tmp_path, monkeypatch, characters):
 
 def test_results_of_an_older_form_are_refused(copies, tmp_path):
     old = {"metrics.json": '{"training": {"episodes": 40}}\n', "log.jsonl": '{"episode": 10, "loss": 1.5}\n'}
-    for (name, content), remedy in zip(old.items(), ("measure it again", "train the run again"), strict=True):
+    for (name, content), remedy in zip(old.items(), ("evaluate the run again", "train the run again"), strict=True):
         run = tmp_path / name / "run"
         shutil.copytree(copies["none"].path, run)
         (run / name).write_text(content)

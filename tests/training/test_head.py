@@ -97,11 +97,11 @@ def test_a_head_on_disk_is_the_same_head(head, tmp_path):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"y": np.zeros(120)}, "found 1 such classes"),
-        ({"y": np.arange(120)}, "found 0 such classes"),
-        ({"y": [0, 1]}, "120 vectors and 2 labels"),
-        ({"way": 1}, "way 1"),
-        ({"shot": 0}, "shot 0"),
+        ({"y": np.zeros(120)}, r"two classes of two vectors each \(found 1\)"),
+        ({"y": np.arange(120)}, r"two classes of two vectors each \(found 0\)"),
+        ({"y": [0, 1]}, r"same length \(found 120 and 2\)"),
+        ({"way": 1}, r"way must be at least 2 \(found 1\)"),
+        ({"shot": 0}, r"shot must be at least 1 \(found 0\)"),
         ({"X": np.full((120, 3), np.nan)}, "NaN"),
     ],
 )

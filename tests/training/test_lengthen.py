@@ -1,6 +1,7 @@
 """A run can be given more episodes; its files say what it was trained on and how."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -27,6 +28,7 @@ def test_a_finished_run_is_lengthened(characters, tmp_path):
         characters,
         run.path,
         resume=True,
+        lengthen=True,
         on_log=records.append,
         say=sentences.append,
     )
@@ -48,7 +50,7 @@ def test_the_last_stage_grows_and_the_others_stay(characters, tmp_path):
     config = config.model_copy(update={"training": config.training.model_copy(update={"stages": stages})})
     run = RunFolder(tmp_path / "run")
     train(config, characters, run.path)
-    longer = train(preset(str(run.path), episodes=16), characters, run.path, resume=True)
+    longer = train(preset(str(run.path), episodes=16), characters, run.path, resume=True, lengthen=True)
     assert [stage.episodes for stage in longer.config.training.stages] == [4, 12]
     assert train(preset(str(run.path)), characters, run.path, resume=True).episodes == 16  # nothing left to do
     assert run.read_metrics().training.lengthened == (8,)
@@ -56,9 +58,48 @@ def test_the_last_stage_grows_and_the_others_stay(characters, tmp_path):
 
 def test_a_run_is_not_shortened(characters, tmp_path):
     train(tiny(), characters, tmp_path / "run")
-    problem = r"stages is 8 episodes there and 6 episodes here.* \(a run can be lengthened, but not shortened\)"
+    problem = r"stages was 8 episodes and is now 6 episodes.*with the same settings \(a run cannot be shortened\)"
     with pytest.raises(InputError, match=problem):
-        train(tiny(episodes=6), characters, tmp_path / "run", resume=True)
+        train(tiny(episodes=6), characters, tmp_path / "run", resume=True, lengthen=True)
+
+
+def test_a_run_is_lengthened_only_if_that_is_asked_for(characters, tmp_path, gaussproto, monkeypatch):
+    train(tiny(), characters, tmp_path / "run")
+    with pytest.raises(InputError, match="or pass --episodes to lengthen it"):
+        train(tiny(episodes=20), characters, tmp_path / "run", resume=True)
+    monkeypatch.chdir(tmp_path)
+    settings = [f"--{name.replace('_', '-')}={value}" for name, value in TINY.items()]
+    demo = ("train", "demo", "--no-rotations", "--max-shot", "1", *settings, "--out", "other")
+    assert gaussproto(*demo, "--episodes", "4")[0] == 0
+    code, _, err = gaussproto(*demo, "--resume")  # the length of the preset, which nobody asked for
+    assert code == 2
+    assert "stages was 4 episodes and is now 300 episodes" in err
+    assert gaussproto(*demo, "--resume", "--episodes", "6")[0] == 0
+    assert RunFolder(tmp_path / "other").read_metrics().training.lengthened == (4,)
+
+
+def test_a_lengthening_that_fails_changes_nothing(characters, tmp_path):
+    run = RunFolder(tmp_path / "run")
+    train(tiny(), characters, run.path)
+    before = run.config.read_text()
+    others = replace(characters.select(range(20)), source=characters.source)
+    with pytest.raises(InputError, match="training images"):
+        train(tiny(episodes=20), others, run.path, resume=True, lengthen=True)
+    assert run.config.read_text() == before
+    assert run.ended
+
+
+def test_runs_of_before_are_resumed_whatever_data_they_recorded(characters, tmp_path):
+    """Images without a source were recorded as the data of the preset."""
+    nameless = replace(characters, source=None)
+    run = RunFolder(tmp_path / "run")
+    train(tiny(), nameless, run.path)
+    config = json.loads(run.config.read_text())
+    config["data"] |= {"data": "omniglot", "ink": "bright"}
+    run.config.write_text(json.dumps(config))
+    assert train(tiny(), nameless, run.path, resume=True).episodes == 8
+    with pytest.raises(InputError, match="training images"):
+        train(tiny(), nameless.select(range(20)), run.path, resume=True)
 
 
 def test_a_run_records_the_images_that_it_was_given(tmp_path):
@@ -69,7 +110,7 @@ def test_a_run_records_the_images_that_it_was_given(tmp_path):
     config = json.loads((tmp_path / "run" / "config.json").read_text())
     assert config["data"] | {"data": GIVEN, "image_size": 20, "channels": 1} == config["data"]
     assert f"data {GIVEN}" in config["about"]
-    with pytest.raises(InputError, match="which cannot be loaded again: evaluate it with --data"):
+    with pytest.raises(InputError, match="which cannot be loaded again: pass the images to"):
         load_data(preset(str(tmp_path / "run")).data)
     assert train(preset(str(tmp_path / "run")), mine, tmp_path / "run", resume=True).episodes == 8
 
@@ -79,6 +120,15 @@ def test_a_run_records_the_data_that_was_loaded(tmp_path):
     train(tiny(), data.train, tmp_path / "run")
     assert preset(str(tmp_path / "run")).data == data.train.source
     assert data.train.select(range(9)).source is None  # a part of it is something else
+
+
+def test_small_images_train_a_small_network(tmp_path):
+    rng = torch.Generator().manual_seed(0)
+    images = LabelledImages.from_labels(torch.randint(256, (30, 8, 8), generator=rng).byte(), list("abcdef") * 5)
+    run = train(tiny(filters="4,4"), images, tmp_path / "run")
+    assert run.config.data.image_size == 8
+    with pytest.raises(InputError, match=r"image_size must be at least 16 \(found 8\)"):
+        train(tiny(), images, tmp_path / "other")
 
 
 def test_images_that_the_network_cannot_take(tmp_path):

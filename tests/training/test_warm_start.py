@@ -45,7 +45,7 @@ def test_the_network_is_that_of_the_weights_unless_it_is_given(weights):
 
 def test_it_starts_as_the_network_that_the_weights_are(weights, characters):
     network, said = started(weights)
-    assert said == f"starts from the weights {weights}"
+    assert said == f"training starts from the weights {weights}"
     known = load_checkpoint(weights).network().eval()
     for mine, theirs in zip(network.embed(characters.images[:9]), known.embed(characters.images[:9]), strict=True):
         assert torch.equal(mine, theirs)
@@ -58,7 +58,7 @@ def test_grey_in_three_channels_is_what_it_was_in_one(weights, characters, size,
     one = load_checkpoint(weights).network().eval()
     three, said = started(weights, channels=3, image_size=size)
     assert "the first convolution is converted from 1 to 3 channels" in said
-    assert ("they were trained on 28 x 28 pixels, this run has 84 x 84" in said) == (size == 84)
+    assert ("the weights were trained on 28 x 28 pixels, but this run has 84 x 84" in said) == (size == 84)
     for mine, theirs in zip(three.embed(grey.expand(-1, 3, -1, -1)), one.embed(grey), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
     assert not torch.allclose(three.embed(torch.rand(6, 3, size, size)).x, one.embed(grey).x)
@@ -77,10 +77,10 @@ def test_what_does_not_fit_begins_anew(weights, characters):
     known = load_checkpoint(weights).network().eval()
     x = known.embed(characters.images[:9]).x
     network, said = started(weights, covariance="diagonal")
-    assert "the precision starts from new values: covariance changes from radius to diagonal" in said
+    assert "the precision starts from new values, because covariance changes from radius to diagonal" in said
     torch.testing.assert_close(network.embed(characters.images[:9]).x, x)
     network, said = started(weights, embedding_dim=5)
-    assert "the last block starts from new values: embedding_dim changes from 16 to 5" in said
+    assert "the last block starts from new values, because embedding_dim changes from 16 to 5" in said
     for mine, theirs in zip(network.encoder.blocks[:-1], known.encoder.blocks[:-1], strict=True):
         assert all(torch.equal(value, theirs.state_dict()[name]) for name, value in mine.state_dict().items())
     network, said = started(weights, transform="learned_softplus")

@@ -37,7 +37,10 @@ class Confidence(NamedTuple):
 def check_parameters(temperature: Any, reject: Any) -> None:
     """Raise InputError if a parameter of a classifier is out of range."""
     if temperature is not None and not (isinstance(temperature, Real) and 0 < float(temperature) < float("inf")):
-        raise InputError(f"temperature must be a positive number, or None to use the weights' (found {temperature!r})")
+        raise InputError(
+            f"temperature must be a positive number or None (found {temperature!r}): pass None to use the temperature "
+            "of the weights"
+        )
     if reject is not None:
         check_rate(reject, "reject")
 

@@ -196,7 +196,7 @@ class GaussianPrototypeClassifier(
         """
         check_is_fitted(self)
         if self.encoder_.takes_vectors:
-            raise InputError("vectors cannot be drawn: `explain` is for a classifier of images")
+            raise InputError("`explain` can only draw images, but this classifier takes vectors: use an image encoder")
         check_picture(Path(path))
         answers = X if isinstance(X, Confidence) else self.confidence(X)
         return draw_answers(answers, self._examples, self._pixels, Path(path), top)

@@ -32,7 +32,7 @@ class Examples:
         classes = classes_of(labels)
         if len(classes) < 2:
             raise InputError(
-                f"a classifier needs two classes, but there is only one class ({classes[0]!r}): add another"
+                f"a classifier needs at least two classes (found only one class, {classes[0]!r}): add another one"
             )
         position = {label: c for c, label in enumerate(classes)}
         index = np.array([position[label] for label in labels])
@@ -49,8 +49,8 @@ class Examples:
 
     def without(self, label: Hashable) -> Examples:
         if label not in self.classes:
-            hint = did_you_mean(label, self.classes, f"choose one of the {len(self.classes)} in classes_")
-            raise InputError(f"class {label!r} is not known: {hint}")
+            hint = did_you_mean(label, self.classes, f"choose one of the {len(self.classes)} classes in classes_")
+            raise InputError(f"unknown class {label!r}: {hint}")
         keep = np.flatnonzero(self.index != self.classes.index(label)).tolist()
         return Examples.of(self.embedded[keep], [self.labels[i] for i in keep], [self.names[i] for i in keep])
 

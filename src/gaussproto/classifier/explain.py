@@ -16,7 +16,7 @@ from gaussproto.files import write_then_rename
 def check_picture(path: Path) -> None:
     """Raise InputError unless the path ends in .png or .svg."""
     if path.suffix.lower() not in (".png", ".svg"):
-        raise InputError(f"the picture must be a .png or .svg file (found {path.name!r})")
+        raise InputError(f"the picture must end in .png or .svg (found {path}): change its name")
 
 
 def draw_answers(

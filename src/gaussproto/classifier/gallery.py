@@ -16,7 +16,7 @@ from gaussproto.errors import InputError
 from gaussproto.files import digest_of_arrays, read_safetensors, write_then_rename
 from gaussproto.formulas.confidence import Calibration
 from gaussproto.formulas.embedded import Embedded
-from gaussproto.setting_types import DistanceName, Ink
+from gaussproto.setting_types import DistanceName, Ink, first_problem
 
 METADATA = "gaussproto-gallery"
 CHECKSUM = "sha256"
@@ -78,25 +78,27 @@ def write_gallery(settings: Settings, examples: Examples, path: Path) -> None:
 def read_gallery(path: Path) -> tuple[Settings, Embedded[np.ndarray], list[Hashable], list[str]]:
     """Return the settings, and the embeddings, labels and files of the examples."""
     if not path.exists():
-        raise InputError(f"there is no gallery {path}: create one with `gaussproto enroll` or `save`")
+        raise InputError(f"the gallery {path} does not exist: create it with `gaussproto enroll` or `save`")
     header, tensors, _ = read_safetensors(path, "gallery")
     metadata = header.get(METADATA)
     if metadata is None:
-        raise InputError(f"{path} is a safetensors file, but not a gallery: pass a file that `enroll` or `save` wrote")
+        remedy = "pass a file written by `gaussproto enroll` or `save`"
+        raise InputError(f"{path} is a safetensors file, but not a gallery: {remedy}")
     try:
         version = json.loads(metadata)["version"]
         if version != VERSION:
             reads = f"this gaussproto reads version {VERSION}: install a newer gaussproto"
             raise InputError(f"{path} is a gallery of version {version}, but {reads}")
         if header.get(CHECKSUM) != digest_of_arrays(metadata, tensors):
-            raise InputError(f"{path} is damaged (its checksum does not match): create the gallery again")
+            raise InputError(f"{path} is a damaged gallery (its checksum does not match): create it again")
         settings = Settings.model_validate_json(metadata)
         classes = from_json(tensors["classes"].tobytes())
         names: list[str] = json.loads(tensors["names"].tobytes())
         embedded = Embedded(tensors["embeddings"], tensors.get("example_precisions"))
         index, C = tensors["labels"].tolist(), len(tensors["prototypes"])
     except (KeyError, TypeError, ValidationError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise InputError(f"{path} is a damaged gallery ({error}): create it again") from error
+        problem = first_problem(error) if isinstance(error, ValidationError) else error
+        raise InputError(f"{path} is a damaged gallery ({problem}): create it again") from error
     N = len(embedded)
     for name, part, length in (
         ("labels", index, N),

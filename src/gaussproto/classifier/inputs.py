@@ -30,7 +30,8 @@ def with_labels(X: Any, y: Any) -> tuple[Any, list[Hashable]]:
 def check_as_many(N: int, labels: Sequence[Hashable]) -> None:
     """Raise InputError unless every example has a label."""
     if len(labels) != N:
-        raise InputError(f"X and y must have the same length (found {N} and {len(labels)}): pass a label for each")
+        remedy = "pass one label for each example"
+        raise InputError(f"X and y must have the same length (found {N} and {len(labels)}): {remedy}")
 
 
 def list_images(X: Any) -> tuple[list[Any] | np.ndarray, list[str]]:
@@ -51,8 +52,8 @@ def list_images(X: Any) -> tuple[list[Any] | np.ndarray, list[str]]:
     images = X if isinstance(X, np.ndarray) and X.dtype.kind not in "OUS" else list(X)
     if isinstance(images, np.ndarray) and images.ndim != 4 and (images.ndim != 3 or images.shape[-1] in CHANNELS[1:]):
         raise InputError(
-            f"an array of images must have the shape (N, H, W), (N, H, W, channels) or (N, channels, H, W) (found "
-            f"{images.shape}): pass a single image in a list"
+            "an array of images must have the shape (N, H, W), (N, H, W, channels) or (N, channels, H, W) (found "
+            f"{images.shape}): put a single image in a list"
         )
     if not len(images):
         raise InputError("X contains no images: pass at least one")
@@ -62,10 +63,11 @@ def list_images(X: Any) -> tuple[list[Any] | np.ndarray, list[str]]:
 def read_vectors(clf: Any, X: Any, features: int | None, reset: bool) -> np.ndarray:
     """Return vectors (N, features) as scikit-learn checks them for `clf`. With `reset`, set its `n_features_in_`."""
     if isinstance(X, str | Path) or (isinstance(X, list) and X and isinstance(X[0], str | Path)):
-        raise InputError("this encoder takes vectors, not images: choose an encoder of images")
+        raise InputError("this encoder takes vectors, not images: choose an image encoder, for example omniglot-small")
     vectors: np.ndarray = validate_data(clf, X, reset=reset, dtype=[np.float64, np.float32])
     if features not in (None, vectors.shape[1]):
-        raise InputError(f"the head takes vectors of size {features} (found {vectors.shape[1]})")
+        remedy = "compute the features as for its training"
+        raise InputError(f"the head takes vectors of size {features} (found size {vectors.shape[1]}): {remedy}")
     return vectors
 
 
@@ -92,7 +94,7 @@ def _read(i: int, image: Any, size: int, channels: int) -> np.ndarray:
     if isinstance(image, str | Path):
         image, name = Path(image), str(image)
         if not image.is_file():
-            raise InputError(f"there is no image file {image}: check the path")
+            raise InputError(f"the image file {image} does not exist: check the path")
     if isinstance(image, Path | bytes):
         return resize(open_image(image, name), size, channels)
     image = _from_tensor(image)
@@ -111,7 +113,8 @@ def _channels_last(pixels: np.ndarray, name: str) -> np.ndarray:
         pixels = pixels[..., 0]
     if pixels.ndim not in (2, 3) or (pixels.ndim == 3 and pixels.shape[-1] not in CHANNELS):
         raise InputError(
-            f"{name} must have the shape (H, W), (H, W, channels) or (channels, H, W) (found {pixels.shape})"
+            f"{name} must have the shape (H, W), (H, W, channels) or (channels, H, W) with 1, 3 or 4 channels (found "
+            f"{pixels.shape})"
         )
     return np.ascontiguousarray(pixels)
 
@@ -122,10 +125,11 @@ def _bytes(pixels: np.ndarray, name: str) -> np.ndarray:
         return pixels.astype(np.uint8, copy=False)
     if pixels.dtype.kind not in "buif":
         raise InputError(
-            f"pixels must be integers from 0 to 255 or floats from 0 to 1 (found {pixels.dtype} in {name})"
+            f"pixels must be integers from 0 to 255 or floats from 0 to 1 (found {pixels.dtype} in {name}): "
+            "convert them"
         )
     if pixels.dtype.kind == "f" and not np.isfinite(pixels).all():
-        raise InputError(f"{name} contains NaN or infinity: every pixel must be finite")
+        raise InputError(f"pixels must be finite ({name} contains NaN or infinity): replace these values")
     top = 255 if pixels.dtype.kind in "ui" else 1
     if pixels.min() < 0 or pixels.max() > top:
         raise InputError(

@@ -47,12 +47,15 @@ def load(
     try:
         opened = find_encoder(source, engine, device=device)
     except InputError as error:
-        hint = f"; pass the weights of {path} as `encoder`" if encoder is None else ""
-        raise InputError(f"{error}{hint}") from None
+        if encoder is not None:
+            raise
+        raise InputError(
+            f"cannot open the weights of {path} ({error}): pass the weights that the gallery was made with as `encoder`"
+        ) from None
     if opened.digest != settings.digest:
         raise InputError(
             f"{path} was made with other weights (digest {settings.digest[:12]}) than {name_of(source)} (digest "
-            f"{opened.digest[:12]}): pass those weights as `encoder`, or create the gallery again"
+            f"{opened.digest[:12]}): pass the weights of the gallery as `encoder`, or create it again"
         )
     calibration = opened.calibration or settings.calibration
     opened = replace(opened, ink=settings.ink_used, image_size=settings.image_size_used, calibration=calibration)

@@ -1,5 +1,6 @@
 """The command `gaussproto`. It imports torch only in the commands that need it."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -46,6 +47,8 @@ for command in (classify, enroll, train, evaluate, report, calibrate, export, re
 
 def main() -> None:
     """Run the command. Print a user's mistake as one line on stderr and exit with code 2."""
+    # Threads that wait for each other in a loop slow down every program on a busy machine: let them sleep soon.
+    os.environ.setdefault("GOMP_SPINCOUNT", "3000")
     console.show_warnings()
     sys.path.append(str(Path.cwd()))  # to find the user's own distance, encoder or data as module:name
     keep_freed_memory()
@@ -54,7 +57,8 @@ def main() -> None:
     except InputError as error:
         code = console.fail(str(error))
     except UsageError as error:  # type: ignore[misc]
-        code = console.fail(f"{error.format_message()} (see `gaussproto --help`)")
+        place = error.ctx.command_path if error.ctx else "gaussproto"
+        code = console.fail(f"{error.format_message().rstrip('.')} (see `{place} --help`)")
     except (typer.Abort, KeyboardInterrupt):
         code = 130
     sys.exit(code if isinstance(code, int) else 0)

@@ -21,21 +21,24 @@ DEFAULT_ENCODER = "omniglot-small"
 CHUNK = 256  # images between two steps of the progress bar
 SAME = 1e-4  # relative difference below which two embeddings belong to the same image, up to rounding
 
-ENCODER_HELP = "Bundled weights, a .safetensors or ONNX file, or a run folder. Default: the gallery's encoder, or "
+ENCODER_HELP = "Bundled weights, .safetensors or ONNX file, or run folder. Default: the encoder of the gallery, or "
 Encoder = Annotated[str | None, Option(help=f"{ENCODER_HELP}{DEFAULT_ENCODER}.")]
 EngineOption = Annotated[
     Literal["torch", "onnx"] | None,
-    Option(help="Library that runs the network. onnx starts faster. ONNX files always use onnx."),
+    Option(help="Library that runs the network: torch (default) or onnx, which starts faster. ONNX files use onnx."),
 ]
 InkOption = Annotated[
     Literal["auto", "detect", "bright", "dark"] | None,
     Option(
         metavar="INK",
-        help="Ink of the images: bright (on a dark background), dark (on a light one), detect (for each image) or "
-        "auto (as the weights expect).",
+        help="Ink of the images: bright (on a dark background), dark (on a light one), detect (decide for each image) "
+        "or auto (what the weights expect). Default: auto.",
     ),
 ]
-REJECT_HELP = "Report images far from every class as unknown. RATE: share of known images you accept losing, e.g. 0.05."
+REJECT_HELP = (
+    "Report images that are far from every class as unknown. RATE: fraction of known images that may be wrongly "
+    "rejected, e.g. 0.05."
+)
 EXPLAIN_HELP = (
     "Draw each image with its nearest classes and the weights of their examples (.png or .svg). With several images, "
     "write OUT-NAME.png for each."
@@ -65,7 +68,8 @@ def classify(
     from gaussproto.classifier.inputs import list_images
 
     if (support is None) == (gallery is None):
-        raise InputError("pass the examples with either --support DIR or --gallery FILE")
+        found = "neither" if gallery is None else "both"
+        raise InputError(f"pass the examples with either --support DIR or --gallery FILE (found {found})")
     if json and csv:
         raise InputError("--json and --csv cannot be combined: choose one")
     files = [file for path in images for file in list_images(path)[0]]
@@ -90,14 +94,14 @@ def classify(
     elif csv:
         console.print_csv(CSV_COLUMNS, list(_csv_lines(answers)))
     else:
-        columns = ["image", "class", "probability", "else"][: 3 if top == 1 else 4]
+        columns = ["image", "class", "probability", "other classes"][: 3 if top == 1 else 4]
         console.print_table("", columns, [_row(answer)[: len(columns)] for answer in answers])
     if explain is not None:
-        console.say(f"drawn: {pictures[0]}" + (f" and {len(pictures) - 1} more" if len(pictures) > 1 else ""))
+        console.say(f"wrote {pictures[0]}" + (f" and {len(pictures) - 1} more" if len(pictures) > 1 else ""))
 
 
 def enroll(
-    gallery: Annotated[Path, Argument(metavar="GALLERY", help="The gallery file to create or extend.")],
+    gallery: Annotated[Path, Argument(metavar="GALLERY", help="Gallery file to create or extend.")],
     folder: Annotated[Path, Argument(metavar="DIR", help="Folder with the examples as CLASS/IMAGE files.")],
     encoder: Encoder = None,
     ink: InkOption = None,
@@ -107,14 +111,14 @@ def enroll(
 ) -> None:
     """Add examples to a gallery file, creating it if needed. Duplicates are skipped.
 
-    Then `gaussproto classify --gallery` needs the file, but not the images.
+    Afterwards, `gaussproto classify --gallery` needs this file, but not the images.
     """
     from gaussproto.data.picture import class_files
     from gaussproto.files import locked
 
     files = [(file, name) for name, some in class_files(folder).items() for file in some]
     total = len(files)
-    with console.progress_bars() as bars, locked(gallery, "wait for it"):
+    with console.progress_bars() as bars, locked(gallery, "wait until it has finished"):
         exists = gallery.exists()
         clf = _classifier(gallery if exists else None, encoder, ink, engine, device)
         bars("enrolling", 0, total)
@@ -130,10 +134,9 @@ def enroll(
         counts = {"classes": len(clf.classes_), "added": len(files), "known": total - len(files)}
         return console.print_json({"gallery": str(gallery)} | counts | {"examples": weights})
     console.print_table("", ["class", "examples", "lightest example", "weight"], list(_lightest(clf)), right=3)
-    console.say("weight: of the lightest example in its prototype; the average example of a class has 1")
-    return console.say(
-        f"{gallery}: {len(files)} examples added, {total - len(files)} duplicates skipped; {len(clf.classes_)} classes"
-    )
+    console.say("weight: how much the lightest example counts in the prototype of its class (1 is average)")
+    added, skipped = f"added {len(files)} examples", f"skipped {total - len(files)} duplicates"
+    return console.say(f"{gallery}: {added}, {skipped}; the gallery has {len(clf.classes_)} classes")
 
 
 def _classifier(
@@ -146,9 +149,10 @@ def _classifier(
         return GaussianPrototypeClassifier(encoder or DEFAULT_ENCODER, ink=ink or "auto", engine=engine, device=device)
     clf = load(gallery, encoder, engine, device)
     if ink not in (None, "auto", clf.encoder_.ink):
-        raise InputError(f"{gallery} was made with --ink {clf.encoder_.ink}: leave --ink out, or make another gallery")
+        remedy = "leave out --ink, or create another gallery"
+        raise InputError(f"{gallery} was made with --ink {clf.encoder_.ink} (found --ink {ink}): {remedy}")
     if clf.encoder_.takes_vectors:
-        raise InputError(f"the examples in {gallery} are vectors, not images: use it from Python")
+        raise InputError(f"the examples in {gallery} are vectors, not images: use the gallery from Python")
     return clf
 
 

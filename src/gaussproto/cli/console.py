@@ -10,12 +10,14 @@ from contextlib import contextmanager, nullcontext
 from typing import Any, Literal
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
 from gaussproto.progress import time_text
 
+MANY_COLUMNS = 6  # a table with fewer is readable in any terminal
 PLAIN_EVERY = 10.0  # seconds between progress lines if stderr is not a terminal
 
 out = Console(highlight=False)
@@ -29,7 +31,9 @@ class Bars:
         self._progress = progress
         self._tasks: dict[str, TaskID] = {}
         self._started: dict[str, float] = {}
+        self._begun: dict[str, tuple[int, float]] = {}  # what was done before, and when the first progress came
         self._printed: dict[str, float] = {}
+        self._done: dict[str, int] = {}
 
     def __call__(self, what: str, done: int, total: int | None = None, note: str = "") -> None:
         if self._progress is not None:
@@ -37,17 +41,23 @@ class Bars:
                 self._tasks[what] = self._progress.add_task(what, total=total, note="")
             return self._progress.update(self._tasks[what], completed=done, total=total, note=note)
         now = time.monotonic()
+        if done < self._done.get(what, 0):  # the same task begins again
+            for times in (self._started, self._begun, self._printed):
+                times.pop(what, None)
+        self._done[what] = done
         started = self._started.setdefault(what, now)
+        begun, when = self._begun.setdefault(what, (done, now)) if done else (0, now)
         since = started if done == total else self._printed.get(what, started)
         if now - since >= PLAIN_EVERY:
             self._printed[what] = now
-            err.print(self._line(what, done, total, note, now - started))
+            say(self._line(what, done, total, note, (now - when) / max(1, done - begun)))
         return None
 
     @staticmethod
-    def _line(what: str, done: int, total: int | None, note: str, seconds: float) -> str:
+    def _line(what: str, done: int, total: int | None, note: str, pace: float) -> str:
+        """Return a line of progress; `pace` is the time that one step takes, in seconds, or 0 if it is not known."""
         count = f"{what}: {done:,}" + (f" of {total:,}" if total else "")
-        left = f"{time_text(seconds * (total - done) / done)} left" if total and 0 < done < total else ""
+        left = f"{time_text(pace * (total - done))} left" if total and pace and done < total else ""
         return "  ".join(filter(None, (count, note, left)))
 
 
@@ -81,7 +91,20 @@ def print_table(
     console = out if out.is_terminal else Console(width=1000, highlight=False)  # do not wrap lines in a pipe or a file
     if title:
         console.print(title, style="bold", markup=False, soft_wrap=True)
-    console.print(table)
+    needed = Measurement.get(console, console.options.update(max_width=10_000), table).maximum
+    if len(columns) >= MANY_COLUMNS and needed > console.width:
+        return _print_records(console, columns, rows)
+    return console.print(table)
+
+
+def _print_records(console: Console, columns: list[str], rows: Sequence[Sequence[str | Text]]) -> None:
+    """Print each row as lines of `column  cell`: a wide table in a narrow terminal would break inside words."""
+    for row in rows:
+        record = Table.grid(padding=(0, 2))
+        for name, cell in zip(columns, row, strict=True):
+            record.add_row(Text(name, style="bold"), Text(cell) if isinstance(cell, str) else cell)
+        console.print(record)
+        console.print()
 
 
 def say(message: str) -> None:

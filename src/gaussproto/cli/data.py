@@ -19,7 +19,7 @@ def data(
         str | None,
         Argument(
             metavar="NAME",
-            help="omniglot, strokes, a folder of CLASS/IMAGE files, or module:function.",
+            help="Data to load: omniglot, strokes, a folder of CLASS/IMAGE files, or your own as module:function.",
             autocompletion=complete(DRAWN),
         ),
     ] = None,
@@ -30,16 +30,16 @@ def data(
     sheet: Annotated[Path | None, Option(help="Write a picture of some of the images to this PNG file.")] = None,
     json: Json = False,
 ) -> None:
-    """Show where the data is. With a name, load it (download it if needed) and count its classes and images."""
+    """Show where the data is stored, or load the data NAME (download it if needed) and count its classes and images."""
     from gaussproto.data import omniglot as source
     from gaussproto.data.cache import cache_folder
     from gaussproto.data.load import load_data
     from gaussproto.data.sheet import contact_sheet
 
     if verify and name != "omniglot":
-        raise InputError("--verify checks Omniglot's files: use `gaussproto data omniglot --verify`")
+        raise InputError("--verify can only check Omniglot's files: run `gaussproto data omniglot --verify`")
     if sheet and name is None:
-        raise InputError("--sheet needs the name of the data, as in `gaussproto data strokes --sheet FILE`")
+        raise InputError("--sheet needs the name of the data: run for example `gaussproto data strokes --sheet FILE`")
     found: dict[str, Any] = {"cache": str(cache_folder())}
     if name is None:
         for part in source.PARTS.values():
@@ -59,7 +59,7 @@ def data(
         split = load_data(DataConfig(data=name), data_root, bars)
     if sheet:
         if sheet.suffix.lower() != ".png":
-            raise InputError(f"--sheet must end in .png (found {sheet})")
+            raise InputError(f"--sheet must end in .png (found {sheet}): change its name")
         with write_then_rename(sheet) as temporary:
             contact_sheet(split.test).save(temporary, format="png", optimize=True)
         found["sheet"] = str(sheet)
@@ -68,11 +68,11 @@ def data(
         counts = {"alphabets": len(set(images.alphabets)), "classes": images.way, "images": len(images)}
         size = list(images.images.shape[1:])
         found[side] = counts | {"size": size}
-        rows.append([side, *(f"{count:,}" for count in counts.values()), str(size)])
+        rows.append([side, *(f"{count:,}" for count in counts.values()), " x ".join(map(str, size))])
     if json:
         return console.print_json({"data": name} | found)
-    console.print_table(name, ["split", "alphabets", "classes", "images", "channels, H, W"], rows, right=1)
-    return console.say("verified: names, counts and pixels are those of Omniglot") if verify else None
+    console.print_table(name, ["split", "alphabets", "classes", "images", "channels x H x W"], rows, right=1)
+    return console.say("verified: the names, counts and pixels are those of Omniglot") if verify else None
 
 
 def presets(
@@ -80,13 +80,13 @@ def presets(
         str | None,
         Argument(
             metavar="NAME",
-            help="A preset, a config.json or a run folder, to list its settings.",
+            help="Preset, config.json or run folder whose settings to list.",
             autocompletion=complete(PRESETS),
         ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """List the presets (named runs), or all settings of one."""
+    """List the presets (named runs), or all settings of one preset."""
     if name is not None:
         tree = preset(name).model_dump(mode="json")
         if json:

@@ -18,12 +18,15 @@ from gaussproto.setting_types import Choices
 Json = Annotated[bool, Option("--json", help="Print the result as one JSON object on stdout.")]
 DataRoot = Annotated[
     Path | None,
-    Option(help="Folder with Omniglot's zips or extracted folders. Default: $GAUSSPROTO_DATA, or download them."),
+    Option(
+        help="Folder with Omniglot's zip files or extracted folders. Default: $GAUSSPROTO_DATA. Without either, "
+        "Omniglot is downloaded."
+    ),
 ]
 Device = Annotated[str, Option(help="Device to compute on: cpu, cuda or mps.")]
 Target = Annotated[
     str,
-    Argument(metavar="RUN_OR_WEIGHTS", help="A run folder, a .safetensors file, or bundled weights (omniglot-small)."),
+    Argument(metavar="RUN_OR_WEIGHTS", help="Run folder, .safetensors file, or bundled weights (e.g. omniglot-small)."),
 ]
 
 
@@ -39,13 +42,13 @@ def with_settings(command: Callable[..., None]) -> inspect.Signature:
         panel = next((panel for panel, section in SECTIONS.items() if name in section.model_fields), "training")
         type_ = _option_type(field)
         metavar = "<str>" if get_origin(type_) is Literal else None  # the help lists the names, which are too wide here
-        option = Option(help=_help(field), metavar=metavar, rich_help_panel=f"Settings: {panel}")
+        option = Option(help=help_text(field), metavar=metavar, rich_help_panel=f"Settings: {panel}")
         kind: Any = Annotated[type_ | None, option]
         parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind))
     return signature.replace(parameters=parameters)
 
 
-def _help(field: FieldInfo) -> str:
+def help_text(field: FieldInfo) -> str:
     """Return the description of a setting, followed by its built-in names if the description does not list them."""
     literals = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
     choices = next((item for item in field.metadata if isinstance(item, Choices)), tuple(map(str, literals)))
@@ -76,4 +79,4 @@ def parse_numbers(text: str, what: str) -> list[int]:
         ranges = [range(int(low), int(high or low) + 1) for low, _, high in bounds]
         if all(ranges):
             return list(dict.fromkeys(chain(*ranges)))
-    raise InputError(f"--{what} must be numbers, e.g. 1,5 or 1-19 (found {text!r})")
+    raise InputError(f"--{what} must be whole numbers, e.g. 1,5 or 1-19 (found {text!r})")

@@ -25,14 +25,20 @@ def reproduce(
     target: Annotated[str, Argument(metavar="TARGET", help=TARGETS_HELP, autocompletion=complete(TARGETS))],
     budget: Annotated[
         Budget,
-        Option(help="quick: minutes, to see it work. standard: our recipe. paper: the paper's recipe and length."),
+        Option(
+            help="Length of the runs. quick: a few minutes, only to see it work. standard: our recipe. paper: the "
+            "paper's recipe and number of episodes."
+        ),
     ] = "standard",
-    only: Annotated[str | None, Option(help="Only these rows, e.g. small-none,small-radius.")] = None,
+    only: Annotated[
+        str | None, Option(help="Run only these rows, separated by commas, e.g. small-none,small-radius.")
+    ] = None,
     out: Annotated[
-        Path | None, Option(help="Folder for the runs. Default: runs/reproduce-BUDGET, plus -DATA if not omniglot.")
+        Path | None,
+        Option(help="Folder for the runs. Default: runs/reproduce-BUDGET, followed by -DATA for other data."),
     ] = None,
     data: Annotated[
-        str, Option(help="Data to train on. strokes needs no download.", autocompletion=complete(DRAWN))
+        str, Option(help="Data to train and test on. strokes needs no download.", autocompletion=complete(DRAWN))
     ] = "omniglot",
     data_root: DataRoot = None,
     device: Device = "cpu",
@@ -61,7 +67,7 @@ def reproduce(
                 console.say(note)
             raise
     if result.stopped:
-        console.say(f"stopped in {result.stopped.folder.name}; run the same command again to continue")
+        console.say(f"stopped during {result.stopped.folder.name}; run the same command again to continue")
         raise Exit(128 + (result.stopped.stopped_by or 0))
     if json:
         tables, figures = [asdict(table) for table in result.tables], [str(path) for path in result.figures]
@@ -72,7 +78,8 @@ def reproduce(
         console.print_table(table.title, list(table.columns), lines, right=table.labels)
         if table.missing:
             console.say(table.missing_text.replace("`", ""))
-    for sentence in (*result.notes, *(f"left out: {reason}" for reason in result.left_out)):
+    for sentence in (*result.notes, *(f"not drawn: {reason}" for reason in result.left_out)):
         console.say(sentence)
-    drawn = f"; figures: {result.folder / 'figures'}" if result.figures else ""
-    return console.say(f"trained on {result.hardware}; tables: {result.page}{drawn}")
+    console.say(f"trained on {result.hardware}")
+    drawn = f" and the figures to {result.folder / 'figures'}" if result.figures else ""
+    return console.say(f"wrote the tables to {result.page}{drawn}")

@@ -27,11 +27,11 @@ def train(
         str,
         Argument(
             metavar="PRESET",
-            help="A preset (`gaussproto presets` lists them), a config.json or a run folder.",
+            help="Preset (`gaussproto presets` lists them), config.json or run folder.",
             autocompletion=complete(PRESETS),
         ),
     ],
-    out: Annotated[Path | None, Option(help="The run folder to write. Default: runs/PRESET.")] = None,
+    out: Annotated[Path | None, Option(help="Run folder to write. Default: runs/PRESET.")] = None,
     resume: Annotated[
         bool, Option("--resume", help="Continue a stopped run, or lengthen one with a larger --episodes.")
     ] = False,
@@ -53,19 +53,30 @@ def train(
     config = preset(name, **{key: value for key, value in settings.items() if value is not None})
     is_run = name not in PRESETS and Path(name).is_dir()
     out = out or (Path(name) if is_run else Path("runs") / config.name)
+    if resume and not (out / "config.json").exists():
+        raise InputError(f"{out} contains no run to resume: check the name, or leave out --resume to start a new run")
     total = config.training.episodes
     with console.progress_bars() as bars:
         split = load_data(config.data, data_root, bars)
         bars("training", 0, total)
         show = partial(show_training, bars, "training", total, [])
-        result = training.train(config, split.train, out, resume=resume, device=device, on_log=show, say=console.say)
+        result = training.train(
+            config,
+            split.train,
+            out,
+            resume=resume,
+            lengthen=settings.get("episodes") is not None,
+            device=device,
+            on_log=show,
+            say=console.say,
+        )
     if result.stopped_by:
         resume_command = f"gaussproto train {result.folder} --resume"
         console.say(f"stopped at episode {result.episodes:,} of {total:,}; continue with: {resume_command}")
         raise Exit(128 + result.stopped_by)
     if json:
         return console.print_json({"run": str(result.folder)} | read_json(result.folder / "metrics.json"))
-    console.say(f"trained {result.episodes:,} episodes in {result.seconds:.0f} s: {result.folder}")
+    console.say(f"trained {result.episodes:,} episodes in {result.seconds:.0f} s; the run is in {result.folder}")
     return console.say(f"next: gaussproto evaluate {result.folder}")
 
 
@@ -74,27 +85,40 @@ train.__signature__ = with_settings(train)  # type: ignore[attr-defined]
 
 def evaluate(
     target: Target,
-    ways: Annotated[str | None, Option(help="Classes in a group. Default: 5,20 if there are enough classes.")] = None,
-    shots: Annotated[str | None, Option(help="Supports of each class, e.g. 1,5 or 1-19. Default: 1-19.")] = None,
+    ways: Annotated[
+        str | None,
+        Option(
+            help="Numbers of classes in a group (way), separated by commas. Default: 5,20 if there are enough classes."
+        ),
+    ] = None,
+    shots: Annotated[
+        str | None,
+        Option(
+            help="Numbers of supports of each class (shot), e.g. 1,5 or 1-19. Default: 1-19 if there are enough images."
+        ),
+    ] = None,
     norm: Annotated[
         Norm,
         Option(
-            help="Batch norm statistics. running: of training, each image independently (inductive). batch: of each "
-            "group of images together (transductive), as the paper does."
+            help="Statistics of batch norm. running: those of training, so each image is classified independently "
+            "(inductive). batch: those of each group of images (transductive), as in the paper."
         ),
     ] = "running",
     checkpoints: Annotated[
         Literal["last", "top"],
-        Option(help="last: the last checkpoint. top: mean of the best checkpoints in training, as the paper does."),
+        Option(
+            help="Checkpoints to score. last: the last one. top: the mean over those with the highest training "
+            "accuracy, as in the paper."
+        ),
     ] = "last",
     rounds: Annotated[
         int | None, Option(help="Number of random groupings of the classes. Default: 10, or 1 with --norm batch.")
     ] = None,
-    seed: Annotated[int, Option(help="Random seed of the groups.", callback=check_seed)] = 0,
+    seed: Annotated[int, Option(help="Random seed of the groupings.", callback=check_seed)] = 0,
     data: Annotated[
         str | None,
         Option(
-            help="Score on other data: omniglot, strokes or a folder. Default: the run's.",
+            help="Other data to score on: omniglot, strokes or a folder. Default: the data of the run.",
             autocompletion=complete(DRAWN),
         ),
     ] = None,
@@ -132,17 +156,20 @@ def evaluate(
     rows = [[f"{shot}-shot", *(result.score(way, shot).text() for way in result.ways)] for shot in result.shots]
     title = f"{target} on {config.data}: accuracy in %, {norm} statistics, {result.classes:,} test classes"
     console.print_table(title, ["", *(f"{way}-way" for way in result.ways)], rows, right=1)
+    groupings = f"mean over {result.rounds} random grouping{'s' * (result.rounds != 1)} of the classes"
+    known = [score.interval is not None for score in result.scores]
+    plus_minus = "± is the 95 % interval over characters" if any(known) else ""
+    left_out = "" if all(known) else "no ± where fewer than ten classes are tested or all score the same"
+    interval = "; ".join(filter(None, (plus_minus, left_out)))
     std = "; std is the standard deviation over the checkpoints" if result.checkpoints > 1 else ""
-    known = all(score.interval is not None for score in result.scores)
-    interval = "± is the 95 % interval over characters" if known else "no ±: too few test classes, or all scores equal"
-    return console.say(f"{interval}{std}; random groupings: {result.rounds}")
+    return console.say(f"{groupings}; {interval}{std}")
 
 
 def _data_for(config: RunConfig, data: str | None, split: Path | None) -> DataConfig:
     """Return the data of the run, or other data with the same appearance (size, channels, ink)."""
     if data is None or _place(data) == _place(config.data.data):
         if split:
-            raise InputError("--split needs --data: a run is tested on the test classes of its own data")
+            raise InputError("--split is only for other data than the run's: name that data with --data")
         return config.data
     other = {"data": data, "split": split and str(split), "holdout": 0} | config.data.appearance()
     return config.override(**other).data
@@ -161,7 +188,9 @@ def show_training(bars: console.Bars, what: str, total: int, records: list[LogRe
 
 def calibrate(
     target: Target,
-    rate: Annotated[float, Option(help="Share of known images that you accept to reject, for the report.")] = 0.05,
+    rate: Annotated[
+        float, Option(help="Fraction of known images that may be wrongly rejected, for the measurement.")
+    ] = 0.05,
     seed: Annotated[int, Option(help="Random seed of the episodes.", callback=check_seed)] = 0,
     data_root: DataRoot = None,
     device: Device = "cpu",
@@ -170,8 +199,8 @@ def calibrate(
     """Calibrate a network: fit the temperature of its probabilities and the thresholds for unknown images.
 
     Fits on held-out alphabets if the run has any, otherwise on the training
-    classes. Writes the result to the weights file, except for bundled weights,
-    and measures it on the test classes.
+    classes. Writes the result to the weights file, except for bundled weights.
+    Then measures the calibrated network on the test classes.
     """
     from gaussproto.evaluation.calibrate import calibrate_weights
     from gaussproto.formulas.confidence import check_rate
@@ -193,7 +222,7 @@ def calibrate(
     if json:
         return console.print_json(result.model_dump(mode="json"))
     _print_calibration(result, rate)
-    return console.say("bundled weights are not changed" if is_bundled(path) else f"written to {path}")
+    return console.say("bundled weights are not changed" if is_bundled(path) else f"wrote the calibration to {path}")
 
 
 def _print_calibration(result: CalibrationResult, rate: float) -> None:
@@ -206,20 +235,22 @@ def _print_calibration(result: CalibrationResult, rate: float) -> None:
     ]
     columns = ["%", "accuracy", "error at T = 1", "calibrated", "AUROC", "known rejected", "unknown rejected"]
     seen = f"{fit.classes:,} " + ("classes held out of training" if fit.held_out else "training classes")
-    title = f"{result.target}: temperature {fit.temperature:.3f} x distance scale, from {seen}"
+    title = f"{result.target}: temperature {fit.temperature:.3f} times the distance scale, fitted on {seen}"
     if not rows:
         return console.say(f"{title}; too few test classes to measure the calibration")
     console.print_table(title, columns, rows, right=1)
+    raised = sum(one.ece_after > one.ece_before for one in result.measured)
+    worse = f" The temperature raises the error in {raised} of {len(rows)} tasks." if raised else ""
     return console.say(
-        "on test classes. error: expected calibration error (15 bins). AUROC: share of pairs in which the unknown "
-        "image is farther from its nearest class than the known one. rejected: share of images, if you accept to "
-        f"reject {100 * rate:g} % of the known ones"
+        "Measured on the test classes. error: expected calibration error (15 bins). AUROC: share of the pairs of a "
+        "known and an unknown image in which the unknown one is farther from its nearest class. rejected: share of the "
+        f"images rejected as unknown if {100 * rate:g} % of the known ones may be wrongly rejected.{worse}"
     )
 
 
 def report(
-    runs: Annotated[list[Path], Argument(metavar="RUN...", help="One or more run folders.")],
-    out: Annotated[Path, Option(help="The HTML file to write.")] = Path("report.html"),
+    runs: Annotated[list[Path], Argument(metavar="RUN...", help="Run folders, one or more.")],
+    out: Annotated[Path, Option(help="HTML file to write.")] = Path("report.html"),
     evaluate: Annotated[bool, Option(help="Score finished runs that have no scores yet.")] = True,
     data_root: DataRoot = None,
     device: Device = "cpu",
@@ -229,12 +260,12 @@ def report(
 
     with console.progress_bars() as bars:
         write_report(runs, out, evaluate=evaluate, data_root=data_root, device=device, progress=bars)
-    console.say(f"report: {out}")
+    console.say(f"wrote {out}")
 
 
 def export(
-    weights: Annotated[str, Argument(metavar="WEIGHTS", help="Bundled weights, a .safetensors file, or a run folder.")],
-    out: Annotated[Path, Argument(metavar="FILE.onnx", help="The file to write.")],
+    weights: Annotated[str, Argument(metavar="WEIGHTS", help="Bundled weights, .safetensors file or run folder.")],
+    out: Annotated[Path, Argument(metavar="FILE.onnx", help="ONNX file to write.")],
     json: Json = False,
 ) -> None:
     """Export the encoder to an ONNX file, which computes embeddings and precisions of images without torch."""
@@ -249,4 +280,5 @@ def export(
         for name, shape in some.items()
     ]
     console.print_table("", ["", "name", "shape"], rows)
-    return console.say(f"{out}: {made.bytes / 1e6:.1f} MB; equal to torch within {made.difference:.0e}")
+    size, difference = f"{made.bytes / 1e6:.1f} MB", f"{made.difference:.0e}"
+    return console.say(f"wrote {out} ({size}); its outputs differ from torch by at most {difference} (relative)")

@@ -36,5 +36,5 @@ def cached_images(name: str, make: Callable[[], LabelledImages]) -> LabelledImag
         with write_then_rename(path) as temporary:
             save_file(tensors, temporary, metadata)
     except InputError as error:
-        warnings.warn(f"cannot cache the images, so they are prepared again next time: {error}", stacklevel=2)
+        warnings.warn(f"the images are not cached and will be prepared again next time: {error}", stacklevel=2)
     return images

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from gaussproto.config import GIVEN, DataConfig
 from gaussproto.errors import InputError
-from gaussproto.setting_types import Ink
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -70,12 +70,21 @@ class LabelledImages:
         """
         from gaussproto.data.labels import classes_of, read_labels  # imports scikit-learn
 
-        pixels = torch.as_tensor(images)
+        try:
+            pixels = images if isinstance(images, Tensor) else torch.from_numpy(np.ascontiguousarray(images))
+        except (TypeError, ValueError) as error:
+            raise InputError(f"images must be one array of pixels ({error}): resize them to the same size") from None
         if pixels.dim() == 3:
             pixels = pixels[:, None]
+        if pixels.dim() == 4 and pixels.shape[1] not in (1, 3) and pixels.shape[3] in (1, 3):
+            raise InputError(
+                f"images must have the shape (N, channels, H, W) (found {tuple(pixels.shape)}): move the channels to "
+                "the second axis with images.transpose(0, 3, 1, 2)"
+            )
         given = read_labels(labels)
         if len(given) != len(pixels):
-            raise InputError(f"found {len(pixels)} images and {len(given)} labels: pass one label for each image")
+            found = f"found {len(pixels)} and {len(given)}"
+            raise InputError(f"images and labels must have the same length ({found}): pass one label for each image")
         classes = classes_of(given)
         index = {label: c for c, label in enumerate(classes)}
         numbers = torch.tensor([index[label] for label in given], dtype=torch.int64)
@@ -89,12 +98,15 @@ class LabelledImages:
         if self.images.dtype != torch.uint8 or self.images.dim() != 4:
             kind = f"{self.images.dtype} of shape {tuple(self.images.shape)}"
             raise InputError(f"images must be a uint8 tensor of shape (N, channels, H, W) (found {kind})")
+        if len(set(self.classes)) < len(self.classes):
+            twice = next(name for name in self.classes if self.classes.count(name) > 1)
+            raise InputError(f"the class {twice!r} appears more than once: give every class its own name")
         C, total = len(self.classes), int(self.counts.sum())
         if self.counts.shape != (C,) or len(self.alphabets) != C or total != len(self.images):
             raise InputError(
-                "counts, classes and alphabets must have the same length, and the counts must add up to the "
-                f"{len(self.images)} images (found counts of shape {tuple(self.counts.shape)} with the sum {total}, "
-                f"{C} classes and {len(self.alphabets)} alphabets)"
+                f"every class needs one count and one alphabet (found counts of shape {tuple(self.counts.shape)}, {C} "
+                f"classes and {len(self.alphabets)} alphabets), and the counts must add up to the {len(self.images)} "
+                f"images (found {total}): use LabelledImages.from_labels"
             )
 
     def __len__(self) -> int:
@@ -116,8 +128,11 @@ class LabelledImages:
         if self.source is not None:
             return self.source
         channels, H, W = self.images.shape[1:]
-        ink: Ink = "detect" if channels == 1 else "bright"
-        return DataConfig(data=GIVEN, rotations=False, image_size=max(H, W), channels=channels, ink=ink)
+        if channels not in (1, 3):
+            raise InputError(f"images must have 1 or 3 channels (found {channels} in the shape {(channels, H, W)})")
+        return DataConfig(
+            data=GIVEN, image_size=min(H, W), channels=channels, ink="detect" if channels == 1 else "bright"
+        )
 
     @cached_property
     def starts(self) -> Tensor:
@@ -134,7 +149,7 @@ class LabelledImages:
         """(C, drawings, channels, H, W) a view of the images. Every class must have the same number of them."""
         low, high = self.counts.min(), self.counts.max()
         if low < high:
-            raise InputError(f"all classes must have the same number of images (found {low} to {high}): use gather")
+            raise InputError(f"all classes must have the same number of images (found {low} to {high}): use `gather`")
         return self.images.view(self.way, -1, *self.images.shape[1:])
 
     def fingerprint(self) -> str:
@@ -162,7 +177,9 @@ class LabelledImages:
         """Add each class rotated by 90, 180 and 270 degrees as new classes, which gives four times as many."""
         H, W = self.images.shape[-2:]
         if H != W:
-            raise InputError(f"rotations need square images (found {H} x {W} pixels): resize them")
+            raise InputError(
+                f"rotations need square images (found {H} x {W} pixels): resize them, or turn off rotations"
+            )
         turns = range(4)
         return LabelledImages(
             torch.cat([self.images.rot90(turn, dims=(-2, -1)) for turn in turns]),

@@ -32,14 +32,14 @@ def read_labels(y: Any) -> list[Hashable]:
 
 def _checked(label: Any) -> Any:
     if label is None:
-        raise InputError("found the label None, which means no class: replace it, or leave that image out")
+        raise InputError("a label is None: replace it with a class, or leave out its example")
     try:
         hash(label)
     except TypeError:
         kind = type(label).__name__
-        raise InputError(f"labels must be hashable, for example text, numbers or tuples (found a {kind})") from None
+        raise InputError(f"labels must be hashable, for example text, numbers or tuples (found {kind})") from None
     if isinstance(label, float) and not math.isfinite(label):
-        raise InputError(f"numeric labels must be finite (found {label}): replace it, or leave that image out")
+        raise InputError(f"numeric labels must be finite (found {label}): replace it, or leave out its example")
     return label
 
 
@@ -55,7 +55,7 @@ def classes_of(labels: Iterable[Hashable]) -> list[Hashable]:
             if _types(other) != _types(label):
                 raise InputError(
                     f"the label {label!r} ({type(label).__name__}) also appears as {other!r} "
-                    f"({type(other).__name__}): use one type"
+                    f"({type(other).__name__}): use the same type everywhere"
                 )
     classes = list(by_value)
     if len({type(label) for label in classes}) == 1 and isinstance(classes[0], (*PLAIN, bytes, tuple)):
@@ -67,7 +67,7 @@ def classes_of(labels: Iterable[Hashable]) -> list[Hashable]:
 def check_among(labels: Sequence[Hashable], classes: Sequence[Hashable]) -> None:
     others = [label for label in dict.fromkeys(labels) if label not in classes]
     if others:
-        raise InputError(f"the label {others[0]!r} is not among `classes`: add it, or leave `classes` out")
+        raise InputError(f"the label {others[0]!r} is not among `classes`: add it, or leave out `classes`")
 
 
 def _types(label: Any) -> Any:

@@ -1,6 +1,7 @@
 """Load the images that a data configuration names, split into training and test classes."""
 
 import hashlib
+import re
 import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -56,20 +57,21 @@ def load_data(config: DataConfig, data_root: Path | str | None = None, progress:
     classes: ClassSplit | None = None
     if config.data == GIVEN:
         raise InputError(
-            "the run was trained on images given in Python, which cannot be loaded again: evaluate it with --data, or "
-            "pass the images to gaussproto.evaluate"
+            "the run was trained on images given in Python, which cannot be loaded again: pass the images to "
+            "gaussproto.evaluate or gaussproto.calibrate, or use `gaussproto evaluate --data`"
         )
     if config.data in DRAWN:
         _check_no_split(config)
         train, test = _drawn(config, Path(data_root) if data_root else None, progress)
-    elif ":" in config.data and not Path(config.data).exists():
+    elif is_function(config.data):
         train, test, classes = _from_function(config)
     else:
         train, test, classes = _from_folder(config, progress)
     if config.holdout:
         names = list(dict.fromkeys(train.alphabets))
         if config.holdout >= len(names):
-            raise InputError(f"holdout must be less than the {len(names)} training alphabets (found {config.holdout})")
+            limit = f"{len(names)}, the number of training alphabets"
+            raise InputError(f"holdout must be less than {limit} (found {config.holdout})")
         train, test = _by_alphabet(train, set(names[:: len(names) // config.holdout][: config.holdout]))
     if config.rotations if config.rotations is not None else config.data in DRAWN:
         train, test = train.with_rotations(), test.with_rotations()
@@ -77,9 +79,14 @@ def load_data(config: DataConfig, data_root: Path | str | None = None, progress:
     return Split(replace(train, source=source), replace(test, source=source))
 
 
+def is_function(data: str) -> bool:
+    """Return whether `data` names a function as `module:name`, and not a folder."""
+    return re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", data) is not None and not Path(data).exists()
+
+
 def _check_no_split(config: DataConfig) -> None:
     if config.split:
-        raise InputError(f"{config.data} has a fixed split: leave --split out")
+        raise InputError(f"{config.data} has a fixed split: leave out --split")
 
 
 def _split(config: DataConfig, classes: Sequence[str]) -> ClassSplit:
@@ -89,8 +96,8 @@ def _split(config: DataConfig, classes: Sequence[str]) -> ClassSplit:
     split = config.split.among(classes)
     left_out = sorted(set(classes) - {*(split.train or ()), *split.test})
     if left_out:
-        reason = f"they are in neither part of the split, for example {left_out[0]!r}"
-        warnings.warn(f"skipped {len(left_out)} of the {len(classes)} classes of {config.data}: {reason}", stacklevel=4)
+        skipped = f"{len(left_out)} of the {len(classes)} classes of {config.data}, for example {left_out[0]!r}"
+        warnings.warn(f"skipped {skipped}: the split names them neither in train nor in test", stacklevel=4)
     return split
 
 
@@ -100,15 +107,15 @@ def _from_function(config: DataConfig) -> tuple[LabelledImages, LabelledImages, 
     parts = made if isinstance(made, tuple) and len(made) == 2 else (made,)
     if not all(isinstance(part, LabelledImages) for part in parts):
         raise InputError(
-            f"{config.data} must return LabelledImages, or a pair of them for training and testing "
-            f"(found {type(made).__name__}): make them with LabelledImages.from_labels"
+            f"{config.data} must return one LabelledImages object, or two for training and testing (found "
+            f"{type(made).__name__}): create each with LabelledImages.from_labels"
         )
     wanted = (config.channels, config.image_size, config.image_size)
     for part in parts:
         if part.images.shape[1:] != wanted:
             found, expected = (" x ".join(map(str, shape)) for shape in (part.images.shape[1:], wanted))
             raise InputError(
-                f"{config.data} must return images of {expected} (channels x image_size x image_size; found {found}): "
+                f"{config.data} must return images of channels x image_size x image_size = {expected} (found {found}): "
                 "resize them, or change --channels and --image-size"
             )
     if len(parts) == 2:
@@ -126,13 +133,13 @@ def check_disjoint(train: LabelledImages, test: LabelledImages, where: str) -> N
     if both:
         raise InputError(
             f"the training and the test part of {where} must not share classes (found {len(both)}, for example "
-            f"{both[0]!r}): remove them from one part, because a few-shot network is tested on unseen classes"
+            f"{both[0]!r}): remove them from one part, because a few-shot network is tested on new classes"
         )
 
 
 def _drawn(config: DataConfig, data_root: Path | None, progress: Progress) -> tuple[LabelledImages, LabelledImages]:
     if config.channels != 1:
-        raise InputError(f"the images of {config.data} are grey: set channels to 1 (found {config.channels})")
+        raise InputError(f"channels must be 1 for {config.data}, which is grey (found {config.channels})")
     size = config.image_size
     if config.data == "omniglot":
         return omniglot("train", size, data_root, progress), omniglot("test", size, data_root, progress)

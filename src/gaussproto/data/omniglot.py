@@ -74,6 +74,8 @@ def omniglot(
     cache are searched, and missing files are downloaded.
     """
     part = PARTS[split]
+    if data_root is not None:
+        find_or_fetch(part, data_root)  # refuses a wrong folder, even if the images are cached
     name = f"omniglot-{part.name}-{size}-{part.digest[:8]}"
     return cached_images(name, lambda: decode_verified(part, find_or_fetch(part, data_root, progress), size, progress))
 
@@ -86,7 +88,7 @@ def named_root(data_root: Path | None = None) -> Path | None:
 def find(part: Part, data_root: Path | None = None) -> Path | None:
     root = named_root(data_root)
     if root and not root.is_dir():
-        raise InputError(f"the data root {root} is not a folder: pass the folder that holds {part.name}.zip")
+        raise InputError(f"the data root {root} is not a folder: pass the folder that contains {part.name}.zip")
     folders = [*([root, root / "omniglot"] if root else []), cache_folder() / "omniglot"]
     candidates = (folder / name for folder in folders for name in (f"{part.name}.zip", part.name))
     return next((path for path in candidates if path.exists()), None)
@@ -98,8 +100,8 @@ def find_or_fetch(part: Part, data_root: Path | None = None, progress: Progress 
         return path
     if root := named_root(data_root):
         raise InputError(
-            f"{root} holds neither {part.name}.zip nor a folder {part.name}: set --data-root or GAUSSPROTO_DATA to "
-            "another folder, or leave both out to download Omniglot"
+            f"{root} contains neither {part.name}.zip nor a folder {part.name}: set --data-root or GAUSSPROTO_DATA to "
+            "another folder, or leave out both to download Omniglot"
         )
     file = f"{part.name}.zip"
     return download(f"{url}/{file}", cache_folder() / "omniglot" / file, part.md5, progress)
@@ -114,7 +116,7 @@ def decode_verified(part: Part, source: Path, size: int, progress: Progress = si
         image = open_image(content, f"{source}: {name}")
         if image.size != (SIDE, SIDE):
             sides = f"{SIDE} x {SIDE} pixels (found {image.width} x {image.height})"
-            raise InputError(f"{source}: {name} must have {sides}: extract or download it again")
+            raise InputError(f"{name} in {source} must have {sides}: extract or download it again")
         digest.update(name.encode() + image.convert("1", dither=Image.Dither.NONE).tobytes())
         pixels[i] = 255 - resize(image, size)
         if i % 500 == 499 or i + 1 == len(files):
@@ -136,12 +138,12 @@ def published_files(part: Part, source: Path) -> dict[str, bytes]:
     for name in sorted(files):
         character, _, _ = name.rpartition("/")
         if character not in drawings:
-            raise InputError(f"{source}: {name} does not belong to Omniglot's {part.name}: remove it")
+            raise InputError(f"{name} in {source} does not belong to Omniglot's {part.name}: remove it")
         drawings[character].append(name)
     for character, names in drawings.items():
         if [name[-7:] for name in names] != [f"_{i:02d}.png" for i in range(1, DRAWINGS + 1)]:
             raise InputError(
-                f"{source}: {character} must have the {DRAWINGS} drawings *_01.png to *_20.png (found {len(names)} "
+                f"{character} in {source} must have the {DRAWINGS} drawings *_01.png to *_20.png (found {len(names)} "
                 "files): extract or download it again"
             )
     return {name: files[name] for names in drawings.values() for name in names}

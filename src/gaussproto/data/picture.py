@@ -22,13 +22,15 @@ def class_files(root: Path) -> dict[str, list[Path]]:
     for name, images in files.items():
         if not images:
             endings = ", ".join(sorted(ENDINGS))
-            raise InputError(f"the class {name!r} of {root} has no images ({endings}): add some or remove its folder")
+            remedy = f"add some ({endings}) or remove its folder"
+            raise InputError(f"the class {name!r} of {root} has no images: {remedy}")
     return files
 
 
 def class_folders(root: Path) -> list[Path]:
     if not root.is_dir():
-        raise InputError(f"the folder {root} does not exist: pass a folder of CLASS/IMAGE files")
+        problem = f"{root} is a file, not a folder" if root.exists() else f"the folder {root} does not exist"
+        raise InputError(f"{problem}: pass the folder that contains your CLASS/IMAGE files")
     folders = sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
     if not folders:
         raise InputError(f"{root} has no class folders: put the images of each class into {root}/CLASS")
@@ -54,7 +56,8 @@ def open_image(source: bytes | Path, name: str) -> Image.Image:
 
 def check_sides(size: tuple[int, int], name: str) -> None:
     if min(size) < 1 or max(size) > LARGEST_SIDE:
-        raise InputError(f"{name} must have sides of 1 to {LARGEST_SIDE:,} pixels (found {size[0]} x {size[1]})")
+        found = f"found {size[0]} x {size[1]}"
+        raise InputError(f"{name} must have sides of 1 to {LARGEST_SIDE:,} pixels ({found}): resize or remove it")
 
 
 def upright_8_bit(image: Image.Image, name: str) -> Image.Image:

@@ -161,8 +161,8 @@ def _tasks(
     """Yield way, shot, scale of the distances, and episodes, reduced so that unknown classes and queries remain."""
     drawings = int(images.counts.min())
     if images.way < 3 or drawings < 2:
-        found = f"found {images.way} classes, the smallest with {drawings}"
-        raise InputError(f"measuring confidence needs at least three classes with two images each ({found})")
+        found = f"found {images.way} classes, the smallest with {drawings} image{'s' * (drawings != 1)}"
+        raise InputError(f"calibration needs at least three classes of two images each ({found}): add images")
     embedded = embed_all(network, images.images, progress).map(lambda t: t.cpu().double())
     possible = {min(way, images.way - 1) for way in ways}, {min(shot, drawings - 1) for shot in shots}
     for way, shot in product(*map(sorted, possible)):

@@ -42,7 +42,8 @@ def confusions(
     """Classify embedded images among all their classes, with up to five supports of each class."""
     shot = min(5, int(images.counts.min()) - 1)
     if shot < 1:
-        raise InputError("every test class needs two images, a support and a query (found a class with one)")
+        found = f"class {images.classes[int(images.counts.argmin())]!r} has only one"
+        raise InputError(f"every test class needs at least two images, a support and a query ({found}): add images")
     drawn = sample_drawings(images.counts, shot, torch.Generator().manual_seed(0))
     support = images.starts[:, None] + drawn  # (C, K)
     p, s_class = network.prototypes(embedded[support])

@@ -29,8 +29,8 @@ CLASSES = 80  # scored at once, so that the data fit into the processor's cache
 def evaluate(
     networks: GaussianPrototypicalNetwork | Sequence[GaussianPrototypicalNetwork],
     images: LabelledImages,
-    ways: Sequence[int] = (5, 20),
-    shots: Sequence[int] = tuple(range(1, 20)),
+    ways: int | Sequence[int] = (5, 20),
+    shots: int | Sequence[int] = tuple(range(1, 20)),
     *,
     rounds: int | None = None,
     norm: Norm = "running",
@@ -67,6 +67,13 @@ def evaluate(
         True
     """
     networks = [networks] if isinstance(networks, GaussianPrototypicalNetwork) else list(networks)
+    ways, shots = ([numbers] if isinstance(numbers, int) else numbers for numbers in (ways, shots))
+    if not networks or not all(isinstance(network, GaussianPrototypicalNetwork) for network in networks):
+        raise InputError("networks must be a network or a list of networks: load them with gaussproto.load_network")
+    if not isinstance(images, LabelledImages):
+        kind = type(images).__name__
+        remedy = "use gaussproto.load_data or LabelledImages.from_labels"
+        raise InputError(f"images must be a LabelledImages object (found {kind}): {remedy}")
     rounds = ROUNDS[norm] if rounds is None else rounds
     check_groups(images, ways, shots, rounds)
     each = [_class_accuracies(network, images, ways, shots, rounds, norm, seed, progress) for network in networks]
@@ -94,11 +101,14 @@ def usual_shots(images: LabelledImages) -> range:
 def check_groups(images: LabelledImages, ways: Sequence[int], shots: Sequence[int], rounds: int) -> None:
     c, fewest = int(images.counts.argmin()), int(images.counts.min())
     if fewest < 2:
-        raise InputError(f"every class needs two images, a support and a query (found one in {images.classes[c]!r})")
+        found = f"class {images.classes[c]!r} has only one"
+        raise InputError(f"every test class needs at least two images, a support and a query ({found}): add images")
     if not ways or not shots or rounds < 1:
-        raise InputError(f"pass at least one way, shot and round (found {list(ways)}, {list(shots)} and {rounds})")
+        found = f"ways {list(ways)}, shots {list(shots)}, rounds {rounds}"
+        raise InputError(f"evaluation needs at least one way, one shot and one round (found {found})")
     if min(ways) < 2 or max(ways) > images.way:
-        raise InputError(f"way must be from 2 to the {images.way} classes of the test set (found {list(ways)})")
+        found = ", ".join(map(str, ways))
+        raise InputError(f"ways must be from 2 to {images.way}, the number of test classes (found {found})")
     if min(shots) < 1 or max(shots) >= fewest:
         reason = f"class {images.classes[c]!r} has {fewest} images, and at least one must remain as a query"
         raise InputError(f"shots must be from 1 to {fewest - 1} (found {min(shots)} to {max(shots)}): {reason}")

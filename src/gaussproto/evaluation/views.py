@@ -86,7 +86,7 @@ def view_episode(
     generator = torch.Generator().manual_seed(seed)
     able = [c for c in images.unturned() if int(images.counts[c]) >= 2]
     if len(able) < 2:
-        raise InputError("an episode needs two classes of two images each: add images to the test classes")
+        raise InputError("an episode needs at least two classes of two images each: add images to the test classes")
     enough = [c for c in able if int(images.counts[c]) >= shot + query]
     able = enough if len(enough) >= min(way, len(able)) else able
     classes = torch.tensor(able)[torch.randperm(len(able), generator=generator)[:way]]

@@ -17,6 +17,10 @@ SMOOTHED_PART = 30  # a smoothed line averages over 1/30 of the log
 LONGEST_LABEL = 18  # characters in the label of an axis
 
 
+def _interval(score: Score) -> float:
+    return float("nan") if score.interval is None else score.interval
+
+
 def smooth(values: np.ndarray, width: int) -> np.ndarray:
     """Return the running mean over `width` neighbours, fewer at the ends.
 
@@ -38,7 +42,7 @@ def accuracy_over_shots(series: Mapping[str, Sequence[Score]], way: int) -> Figu
     axes = figure.subplots(len(heights), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
     first: dict[int, float] = {}
     for i, (label, scores) in enumerate(series.items()):
-        points = sorted((s.shot, 100 * s.accuracy, 100 * (s.interval or 0)) for s in scores if s.way == way)
+        points = sorted((s.shot, 100 * s.accuracy, 100 * _interval(s)) for s in scores if s.way == way)
         shots, accuracy, interval = np.reshape(points, (-1, 3)).T
         style = _line_style(i)
         axes[0].fill_between(shots, accuracy - interval, accuracy + interval, color=style["color"], alpha=0.13, lw=0)
@@ -97,7 +101,7 @@ def accuracy_over_episodes(
     shots = sorted({score.shot for point in tested for score in point.scores if score.way == way})
     for n, shot in enumerate(shots):
         points = [(p.episode, s) for p in tested for s in p.scores if (s.way, s.shot) == (way, shot)]
-        episodes, accuracy, interval = np.array([(e, 100 * s.accuracy, 100 * (s.interval or 0)) for e, s in points]).T
+        episodes, accuracy, interval = np.array([(e, 100 * s.accuracy, 100 * _interval(s)) for e, s in points]).T
         label, style = f"test, {way}-way {shot}-shot", _line_style(len(curves) + n)
         axes.errorbar(episodes, accuracy, interval, elinewidth=0.9, capsize=2, label=label, **style)
         if earlier and shot in earlier:

@@ -78,10 +78,10 @@ def _heaviest_and_lightest(examples: Sequence[Example]) -> list[Example | str]:
 
 def _draw_text(page: Axes, neighbour: Neighbour, x: float, y: float) -> None:
     _write(page, x, y + 0.1, _shortened(neighbour.label, LONGEST_LABEL), weight="bold")
-    _write(page, x, y + 0.3, f"distance {neighbour.distance:.4g}", size=8)
+    _write(page, x, y + 0.3, f"distance {neighbour.distance:#.4g}", size=8)
     if neighbour.threshold is not None:
         where = "beyond" if neighbour.distance > neighbour.threshold else "within"
-        _write(page, x, y + 0.45, f"{where} its threshold of {neighbour.threshold:.4g}", size=7.5, colour=SOFT)
+        _write(page, x, y + 0.45, f"{where} its threshold of {neighbour.threshold:#.4g}", size=7.5, colour=SOFT)
     _write(page, x, y + 0.63, f"probability {100 * neighbour.probability:.1f} %", size=8)
     _draw_bar(page, x, y + 0.76, TEXT - 4 * GAP, neighbour.probability, SERIES[0])
 

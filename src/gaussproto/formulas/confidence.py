@@ -52,7 +52,8 @@ def check_rate(rate: Any, name: str) -> None:
     """Raise InputError unless `rate` is in the range that thresholds are fitted for."""
     low, high = RATES[0], RATES[-1]
     if not (isinstance(rate, Real) and low <= float(rate) <= high):
-        raise InputError(f"{name} must be a share of known images from {low:g} to {high:g} (found {rate!r})")
+        meaning = "it is the fraction of known images that may be wrongly rejected"
+        raise InputError(f"{name} must be a number from {low:g} to {high:g} (found {rate!r}): {meaning}")
 
 
 def distance_scale(shot: float, distance: str, in_distance: bool) -> float:
@@ -173,5 +174,5 @@ def reject_threshold(own: np.ndarray, rate: float, calibration: Calibration | No
         return calibration.threshold(rate)
     raise InputError(
         f"reject={rate:g} needs {math.ceil(1 / rate - 1e-9) - 1} examples in classes of three or more (found "
-        f"{len(own)}) or calibrated weights: add examples, choose a higher rate, or run `gaussproto calibrate`"
+        f"{len(own)}), or calibrated weights: add examples, choose a higher rate, or run `gaussproto calibrate`"
     )

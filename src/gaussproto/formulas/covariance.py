@@ -70,7 +70,7 @@ class Transform:
         Returns:
             The name of the output.
         """
-        raise InputError(f"the transform {type(self).__name__} has no ONNX form: define its method `onnx`")
+        raise InputError(f"the transform {type(self).__name__} cannot be exported: define its method `onnx`")
 
 
 class Softplus(Transform):
@@ -174,7 +174,7 @@ class Covariance:
 
         Only export needs this method. See `Transform.onnx` for `graph`.
         """
-        raise InputError(f"the covariance {type(self).__name__} has no ONNX form: define its method `onnx`")
+        raise InputError(f"the covariance {type(self).__name__} cannot be exported: define its method `onnx`")
 
 
 class Vanilla(Covariance):

@@ -25,17 +25,17 @@ def find(kind: type[T], own: Mapping[str, T], name: str) -> T:
     try:
         made = imported() if isinstance(imported, type) and issubclass(imported, kind) else imported
     except TypeError as error:
-        message = f"cannot create the {what} {name} without arguments ({error}): give them default values"
+        message = f"cannot create the {what} {name} without arguments ({error}): give its arguments default values"
         raise InputError(message) from None
     if not isinstance(made, kind):
-        raise InputError(f"{name} is not a {what}: name a subclass of gaussproto.{kind.__name__}")
+        raise InputError(f"{name} is not a {what}: pass the name of a subclass of gaussproto.{kind.__name__}")
     return made
 
 
 def find_callable(name: str, what: str) -> Any:
     imported = _import(name, what)
     if not callable(imported):
-        raise InputError(f"the {what} {name} cannot be called: name a class or a function")
+        raise InputError(f"the {what} {name} cannot be called: pass the name of a class or a function")
     return imported
 
 
@@ -52,7 +52,11 @@ def name_of(kind: type[T], own: Mapping[str, T], value: Any) -> str:
             return name
     path = import_path(type(value))
     if repr(vars(find(kind, own, path))) != repr(vars(value)):  # not ==, which is ambiguous for arrays
-        raise InputError(f"{path}() makes a different object, so it cannot be saved: use a class without arguments")
+        what = kind.__name__.lower()
+        raise InputError(
+            f"cannot save the {what}, because {path}() without arguments creates a different one: use a class that "
+            "needs no arguments"
+        )
     return path
 
 
@@ -73,7 +77,7 @@ def check_saved(name: str) -> None:
 def _import(path: str, what: str) -> Any:
     module, _, name = path.partition(":")
     if module.partition(".")[0] in sys.stdlib_module_names and module != "__main__":  # files are not trusted
-        raise InputError(f"{path} is not a {what}: {module} belongs to Python's standard library")
+        raise InputError(f"{path} is not a {what} ({module} belongs to Python's standard library): use your own module")
     try:
         return getattr(import_module(module), name)
     except Exception as error:  # a user's module can raise anything

@@ -41,7 +41,9 @@ def class_prototypes(x: Any, s: Any = None, labels: Any = None, way: int | None 
         counts = np.bincount(labels.cpu() if is_tensor(labels) else labels, minlength=way or 0)
         if not counts.all():
             empty = np.flatnonzero(counts == 0).tolist()
-            raise InputError(f"each of the {len(counts)} classes needs at least one support: classes {empty} have none")
+            raise InputError(
+                f"each of the {len(counts)} classes needs at least one support (classes {empty} have none)"
+            )
         way = len(counts)
     elif x.shape[-2] == 0:
         raise InputError(f"each class needs at least one support (found embeddings of shape {tuple(x.shape)})")

@@ -4,10 +4,14 @@ import torch
 
 from gaussproto.errors import InputError
 
+DEVICES = ("cpu", "cuda", "mps", "xpu")
+
 
 def check_device(name: str) -> None:
     """Raise InputError unless this machine has the device."""
     try:
+        if torch.device(name).type not in DEVICES:
+            raise RuntimeError
         torch.zeros(1, device=name)
     except (RuntimeError, AssertionError, NotImplementedError, TypeError):
         found = ["cpu"] + ["cuda"] * torch.cuda.is_available() + ["mps"] * torch.backends.mps.is_available()

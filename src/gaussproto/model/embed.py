@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from gaussproto.data.images import LabelledImages
+from gaussproto.errors import InputError
 from gaussproto.formulas.embedded import Embedded
 from gaussproto.model.network import GaussianPrototypicalNetwork
 from gaussproto.progress import Progress
@@ -39,7 +40,12 @@ def embed_all(
         >>> x.shape, s.shape
         (torch.Size([300, 64]), torch.Size([300, 64]))
     """
-    images = images.images if isinstance(images, LabelledImages) else images
+    if not isinstance(network, GaussianPrototypicalNetwork):
+        remedy = "load one with gaussproto.load_network"
+        raise InputError(f"network must be a GaussianPrototypicalNetwork (found {network!r}): {remedy}")
+    images = images.images if isinstance(images, LabelledImages) else torch.as_tensor(images)
+    if len(images) == 0:
+        raise InputError("images must not be empty (found no images): pass at least one")
     parts = []
     with evaluating(network):
         for start in range(0, len(images), BATCH):
@@ -51,7 +57,8 @@ def embed_all(
 
 def embed_batch(network: GaussianPrototypicalNetwork, images: Tensor) -> Embedded[Tensor]:
     device = next(network.parameters()).device
-    return network.embed(images.to(device).contiguous(memory_format=torch.channels_last))
+    layout = torch.channels_last if images.dim() == 4 else torch.contiguous_format
+    return network.embed(images.to(device).contiguous(memory_format=layout))
 
 
 @contextmanager

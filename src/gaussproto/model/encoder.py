@@ -78,8 +78,8 @@ class Head(nn.Module):
         vectors: Tensor = self.backbone(images)
         if vectors.shape != (len(images), self.head.in_features):
             raise InputError(
-                f"the encoder must return vectors of shape (N, features), here ({len(images)}, "
-                f"{self.head.in_features}) (found {tuple(vectors.shape)}): change `features` or the encoder"
+                f"the encoder must return vectors of shape (N, features) = ({len(images)}, {self.head.in_features}) "
+                f"(found {tuple(vectors.shape)}): change `features` or the encoder"
             )
         y: Tensor = self.head(vectors)
         if self.precision_relu:

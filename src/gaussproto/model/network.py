@@ -83,6 +83,7 @@ class GaussianPrototypicalNetwork(nn.Module):
         Returns:
             The embeddings x (N, D) and the precisions s (N, E), or None for a vanilla network.
         """
+        _check_shape(images, self.config.channels)
         _check_range(images, self.training)
         x, s_raw = self.encoder(as_float(images)).split(self.sizes, dim=1)
         return Embedded(x, self.precision(s_raw))
@@ -185,6 +186,14 @@ def as_float(images: Tensor) -> Tensor:
     return images.float().div_(255) if images.dtype == torch.uint8 else images
 
 
+def _check_shape(images: Tensor, channels: int) -> None:
+    if images.dim() != 4 or images.shape[1] != channels:
+        raise InputError(
+            f"images must have the shape (N, {channels}, H, W), where {channels} is the number of channels of the "
+            f"network (found {tuple(images.shape)}): add or move the missing axis"
+        )
+
+
 def _check_range(images: Tensor, training: bool) -> None:
     """Raise InputError if float images leave the range from 0 to 1.
 
@@ -192,8 +201,8 @@ def _check_range(images: Tensor, training: bool) -> None:
     """
     if images.dtype == torch.uint8 or (training and images.device.type != "cpu") or torch.compiler.is_compiling():
         return
-    low, high = (0.0, 0.0) if images.numel() == 0 else map(float, images.aminmax())
-    if not (low >= -SLACK and high <= 1 + SLACK):
+    low, high = (0.0, 0.0) if images.numel() == 0 else map(float, images.float().aminmax())
+    if not images.is_floating_point() or not (low >= -SLACK and high <= 1 + SLACK):
         raise InputError(
             f"images must be uint8 or floats from 0 to 1 (found {images.dtype} from {low:g} to {high:g}): convert "
             "pixels from 0 to 255 to uint8, or divide them by 255"
@@ -213,9 +222,9 @@ def _make_backbone(name: str) -> nn.Module:
     try:
         backbone = find_callable(name, "encoder")()
     except TypeError as error:
-        message = f"cannot create the encoder {name} without arguments ({error}): give them default values"
+        message = f"cannot create the encoder {name} without arguments ({error}): give its arguments default values"
         raise InputError(message) from None
     if not isinstance(backbone, nn.Module):
-        remedy = "name a subclass, or a function that returns a module"
-        raise InputError(f"{name} is not a torch.nn.Module (found {type(backbone).__name__}): {remedy}")
+        remedy = "pass the name of such a class, or of a function that returns a module"
+        raise InputError(f"{name} must create a torch.nn.Module (found {type(backbone).__name__}): {remedy}")
     return backbone

@@ -66,7 +66,7 @@ class PaperFigure:
 def draw_figure(number: int | str, runs: Runs, options: Options | None = None) -> Drawn:
     figure = _find(number)
     if len(runs) not in figure.run_counts:
-        raise InputError(f"figure {number} needs {figure.needs} (found {len(runs)}: {', '.join(runs) or 'none'})")
+        raise InputError(f"figure {number} needs {figure.needs} (found {', '.join(runs) or 'none'}): choose other runs")
     return figure.draw(runs, options or Options())
 
 
@@ -125,7 +125,7 @@ def write_figures(
         paths = {label: runs / row.name for label, row in figure.rows.items()}
         missing = [path.name for path in paths.values() if not RunFolder(path).ended]
         if missing:
-            left_out.append(f"figure {number} (needs {', '.join(missing)})")
+            left_out.append(f"figure {number} (it needs the run{'s' * (len(missing) > 1)} {', '.join(missing)})")
             continue
         try:
             files += write_figure(number, paths, folder, data_root=data_root, progress=progress, loaded=loaded)
@@ -149,7 +149,10 @@ def _source_note(run: RunSource) -> str:
 def _draw_diagram(run: RunSource, options: Options) -> Drawn:
     encoder = run.network.encoder
     if not isinstance(encoder, Encoder):
-        raise InputError(f"this figure shows the blocks of the paper's encoder (found another encoder in {run.path})")
+        raise InputError(
+            f"this figure can only be drawn for the built-in encoders, but {run.path} uses another one: choose a run "
+            "trained with --encoder small or big"
+        )
     view = view_episode(run.network, run.images, way=4, shot=3, query=4, seed=options.seed)
     outputs = [block.conv.out_channels for block in encoder.blocks]  # type: ignore[union-attr]
     episode = f"An episode of {len(view.names)} classes (seed {options.seed}). {space_note(view)}"
@@ -174,7 +177,7 @@ def _draw_shots(runs: Runs, options: Options) -> Drawn:
     evaluations = {label: run.scores(options.way, options.norm) for label, run in runs.items()}
     data = {(evaluation.data, evaluation.classes) for evaluation in evaluations.values()}
     if len(data) > 1:
-        raise InputError("the runs were scored on different test classes and cannot be compared: choose other runs")
+        raise InputError("the runs were scored on different test classes: choose runs on the same data")
     which = "; ".join(f"{label}: run {runs[label].name}, {e.checkpoint_text}" for label, e in evaluations.items())
     ((name, classes),) = data
     note = (
@@ -204,7 +207,8 @@ def _training_note(run: RunSource) -> str:
 def _draw_test_curve(run: RunSource, options: Options) -> Drawn:
     tested = run.metrics.curve
     if not tested:
-        raise InputError(f"{run.path} has no test scores during training (no curve in its metrics.json)")
+        problem = f"{run.path} has no test scores during training (no curve in its metrics.json)"
+        raise InputError(f"{problem}: choose a run of `gaussproto reproduce`")
     data = run.config.data.data
     earlier = BEFORE_THE_PAPER if data == "omniglot" and options.way == 20 else None
     note = (
@@ -218,7 +222,7 @@ def _draw_precisions(run: RunSource, options: Options) -> Drawn:
     sample = run.images.sample_of_classes(HISTOGRAM_CLASSES)
     precisions = measure_precisions(run.network, sample.images, seed=options.seed, progress=run.progress)
     if precisions is None:
-        raise InputError(f"{run.path} is a vanilla network without precisions: choose a Gaussian one")
+        raise InputError(f"{run.path} is a run of a vanilla network, which has no precisions: choose a Gaussian one")
     sizes = ", ".join(map(str, precisions.sizes))
     note = (
         f"{_source_note(run)} {len(sample):,} images. Damaged ones are down-sampled to {sizes} pixels and back. "

@@ -15,7 +15,7 @@ from gaussproto.evaluation.protocol import ROUNDS, evaluate, usual_shots, usual_
 from gaussproto.evaluation.robustness import damage_study
 from gaussproto.paper.figures import FIGURES, write_figures
 from gaussproto.paper.rows import ROWS, TABLES, TARGETS, Budget, Row, unique
-from gaussproto.paper.tables import caveats, hardware, make_tables, read_runs, write_tables
+from gaussproto.paper.tables import caveats, empty_tables, hardware, make_tables, read_runs, write_tables
 from gaussproto.progress import Progress, silent, time_text
 from gaussproto.runs.checkpoint import load_checkpoint
 from gaussproto.runs.folder import RunFolder, load_network
@@ -121,7 +121,7 @@ def reproduce(
         try:
             stopped = measure(config, split, folder / row.name)
         except KeyboardInterrupt as interrupt:  # during scoring; training handles it itself
-            interrupt.add_note(f"stopped in {row.name}; run the same command again to continue")
+            interrupt.add_note(f"stopped during {row.name}; run the same command again to continue")
             raise
         if stopped:
             return Reproduction(folder, stopped)
@@ -138,7 +138,8 @@ def _ended(row: Row, number: int, total: int, metrics: Metrics, seconds: Sequenc
     busy = [each for each in seconds if each > DONE_BEFORE]
     if number == total or not busy:
         return sentence
-    return f"{sentence}; {total - number} left, about {time_text(sum(busy) / len(busy) * (total - number))}"
+    left = total - number
+    return f"{sentence}; {left} run{'s' * (left > 1)} left, about {time_text(sum(busy) / len(busy) * left)}"
 
 
 def _show(
@@ -152,7 +153,7 @@ def _show(
     return Reproduction(
         folder,
         tables=tuple(tables),
-        notes=(*dict.fromkeys(table.note for table in tables), *caveats(budget, data)),
+        notes=(*dict.fromkeys(table.note for table in tables), *empty_tables(target, runs), *caveats(budget, data)),
         hardware=hardware(runs),
         page=page,
         figures=tuple(figures),
@@ -173,7 +174,7 @@ def select_rows(target: str, only: str | None = None) -> list[Row]:
         named = [rows[name]] if name in rows else [row for row in rows.values() if row.repeats == name]
         if not named:
             known = ", ".join(dict.fromkeys(row.repeats or row.name for row in rows.values()))
-            raise InputError(f"--only must name rows of {target}: {known} (found {name!r})")
+            raise InputError(f"--only must name rows of {target} (found {name!r}): choose from {known}")
         selected |= unique(named)
     return list(selected.values())
 

@@ -38,10 +38,10 @@ COMPARISON_NOTE = (
 )
 SEEDS_NOTE = (
     f"Short runs with our recipe, {rows.SEED_EPISODES:,} episodes (quick: {rows.QUICK_SEED_EPISODES}). Accuracy in % "
-    "of the last checkpoint, 20-way, running statistics, with clean supports and with some of five down-sampled to "
-    "7 x 7 pixels: mean over the seeds that both networks of a pair have (std: standard deviation over seeds). "
-    "Difference: Gaussian minus vanilla for each seed, in points, ± 95 % interval of its mean over seeds (Student's "
-    "t), on the same test classes. With this many intervals, one may exclude 0 by chance."
+    "of the last checkpoint, 20-way, running statistics. In the columns 'bad', some of the five supports of every "
+    "class are down-sampled to 7 x 7 pixels. Each accuracy is the mean over the seeds that both networks of a pair "
+    "have (std: standard deviation over seeds). Difference: Gaussian minus vanilla on the same test classes, in "
+    "points, mean over seeds ± 95 % interval (Student's t). With this many intervals, one may exclude 0 by chance."
 )
 
 
@@ -56,8 +56,17 @@ def read_run(folder: Path) -> Metrics:
 
 
 def make_tables(target: str, runs: Runs) -> list[Table]:
-    """Return the tables of a target, or all of them, with what was measured of the runs."""
-    tables = [
+    """Return the tables of a target, or all of them, with what was measured of the runs. Empty ones are left out."""
+    return [table for table in _all_tables(runs) if table.rows and (table.name == target or target not in TABLES)]
+
+
+def empty_tables(target: str, runs: Runs) -> list[str]:
+    """Return what is missing for the tables of a target that would be empty."""
+    return [table.missing_text for table in _all_tables(runs) if table.name == target and not table.rows]
+
+
+def _all_tables(runs: Runs) -> list[Table]:
+    return [
         _against_paper("verification", "Small encoder, 20-way", runs, 20),
         _against_paper("results", "Big encoder, 20-way", runs, 20),
         _against_paper("results", "Big encoder, 5-way", runs, 5),
@@ -66,7 +75,6 @@ def make_tables(target: str, runs: Runs) -> list[Table]:
         _seeds(runs),
         _comparison(runs),
     ]
-    return [table for table in tables if table.rows and (table.name == target or target not in TABLES)]
 
 
 def write_tables(runs: Runs, budget: Budget, data: str, path: Path) -> Path:
@@ -82,7 +90,8 @@ def write_tables(runs: Runs, budget: Budget, data: str, path: Path) -> Path:
 
 def caveats(budget: Budget, data: str) -> list[str]:
     notes = {
-        "quick": "Trained for a minute or two and scored on some of the test classes: the numbers mean nothing.",
+        "quick": "Each run trained for a minute or two and was scored on some of the test classes, so the numbers mean "
+        "nothing.",
         "paper": "Rows that are not in the paper, and the short runs with several seeds, use our recipe.",
     }
     of_data = [] if data == "omniglot" else [f"The paper's numbers are for Omniglot, ours for {data}."]
@@ -190,7 +199,7 @@ def _seeds(runs: Runs) -> Table:
         accuracies = np.array(each, dtype=float)  # (seeds, 2, columns) in %; None becomes nan
         accuracies = accuracies[~np.isnan(accuracies).all(axis=2).any(axis=1)]  # seeds that both networks have
         if not len(accuracies):
-            missing += [f"`{row.name}`" for row in pair]
+            missing += [f"`{row.name}`" for row in pair if not _measured(runs, rows.REPEATED[row.name])]
             continue
         seeds = str(len(accuracies))
         for i, row in enumerate(pair):

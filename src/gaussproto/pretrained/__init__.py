@@ -28,7 +28,8 @@ def is_bundled(path: Path) -> bool:
 def check_digest(path: Path, digest: str) -> None:
     """Raise InputError if bundled weights are not those that the package came with."""
     if is_bundled(path) and digest != _digests().get(path.stem):
-        raise InputError(f"the bundled weights {path} are not those that gaussproto came with: install it again")
+        problem = f"the bundled weights {path} are not those that gaussproto came with"
+        raise InputError(f"{problem}: install gaussproto again")
 
 
 def _digests() -> dict[str, str]:

@@ -61,7 +61,7 @@ def write_report(
         raise InputError(f"{out} is a folder: choose an HTML file with --out")
     folders = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
     if not folders:
-        raise InputError("pass at least one run folder")
+        raise InputError("a report needs at least one run folder: pass its path")
     check_device(device)
     runs = open_runs(dict.fromkeys(folders), data_root, progress, device)
     for run in runs:

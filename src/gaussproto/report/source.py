@@ -28,9 +28,9 @@ class RunSource:
         loaded: dict[DataConfig, LabelledImages] | None = None, device: str = "cpu",
     ) -> None:  # fmt: skip
         if not folder.path.exists():
-            raise InputError(f"there is no run folder {folder.path}: check the path")
+            raise InputError(f"the run folder {folder.path} does not exist: check the path")
         if not folder.config.exists():
-            raise InputError(f"{folder.path} is not a run folder: it has no config.json")
+            raise InputError(f"{folder.path} is not a run folder (it has no config.json): pass the folder of a run")
         self.folder, self.path, self.data_root = folder, folder.path, data_root
         self._progress, self.device = progress, device
         self.loaded: dict[DataConfig, LabelledImages] = {} if loaded is None else loaded
@@ -115,7 +115,7 @@ class RunSource:
         usable = [each for each in self.evaluations if (each.data, each.norm) == kind and way in each.ways]
         if not usable:
             raise InputError(
-                f"{self.path} has no {way}-way score under {norm} statistics: "
+                f"{self.path} has no {way}-way score with {norm} statistics: "
                 f"run `gaussproto evaluate {self.path} --norm {norm}`"
             )
         return max(usable, key=lambda each: ([s.way for s in each.scores].count(way), each.checkpoint == "last"))

@@ -45,16 +45,16 @@ class RunFolder:
             return [last]
         return [self.kept(episode) for _, episode in load_checkpoint(last).position.kept] or [last]
 
-    def open(self, config: RunConfig, resume: bool) -> RunConfig:
+    def open(self, config: RunConfig, resume: bool, lengthen: bool = False) -> RunConfig:
         """Start a run in this folder, or check that the run to resume has the same settings.
 
-        Return the configuration to train. A run can be resumed with more episodes, which lengthens its last stage.
+        Return the configuration to train. With `lengthen`, more episodes are accepted: the last stage grows.
         """
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"{self.path} is a file: choose a folder with --out")
         if not self.config.exists():
             if self.path.exists() and any(self.path.iterdir()):
-                raise InputError(f"{self.path} contains other files: choose another folder with --out")
+                raise InputError(f"{self.path} contains files, but no run: choose another folder with --out")
             self.write_config(config)
             if config.data.split:
                 write_json(self.split, config.data.split.model_dump(mode="json"))
@@ -63,16 +63,18 @@ class RunFolder:
             remedy = "continue it with --resume, choose another folder with --out, or remove it"
             raise InputError(f"{self.path} already contains a run: {remedy}")
         begun = read_config(self.config)
-        longer = begun.lengthened_as(config)
+        longer = begun.lengthened_as(config) if lengthen else begun
         if longer is not begun:
             stages = longer.training.stages
             config = config.model_copy(update={"training": config.training.model_copy(update={"stages": stages})})
         changed = _differences(longer, config)
         if changed:
-            hint = " (a run can be lengthened, but not shortened)" if "stages" in changed else ""
+            shorter = config.training.episodes < begun.training.episodes
+            hint = " (a run cannot be shortened)" if shorter else ", or pass --episodes to lengthen it"
+            hint = hint if "stages" in changed else ""
             raise InputError(
-                f"{self.path} contains a run with other settings ({'; '.join(changed.values())}): resume it with its "
-                f"own settings{hint}"
+                f"{self.path} contains a run with other settings ({'; '.join(changed.values())}): resume it with the "
+                f"same settings{hint}"
             )
         return longer
 
@@ -80,7 +82,7 @@ class RunFolder:
         write_json(self.config, config.model_dump(mode="json"))
 
     def locked(self) -> AbstractContextManager[None]:
-        return locked(self.path, "wait for it, or use another folder")
+        return locked(self.path, "wait until it has finished, or use another folder")
 
     def forget_after(self, episode: int, kept: list[tuple[float, int]]) -> None:
         """Delete what a killed run wrote after its last checkpoint."""
@@ -187,7 +189,7 @@ def find_weights(target: str, which: Literal["last", "top"] = "last") -> list[Pa
         return RunFolder(Path(target)).weights(which)
     file = weights_file(target)
     if which == "top":
-        raise InputError(f"--checkpoints top needs a run folder (found the checkpoint {target}): leave the option out")
+        raise InputError(f"--checkpoints top needs a run folder (found the weights {target}): leave out the option")
     return [file]
 
 
@@ -218,5 +220,5 @@ def _differences(there: RunConfig, here: RunConfig) -> dict[str, str]:
         for name in old:
             if old[name] != new[name]:
                 texts = [setting_text(name, value) for value in (old[name], new[name])]
-                changed[name] = f"{name} is {texts[0]} there and {texts[1]} here"
+                changed[name] = f"{name} was {texts[0]} and is now {texts[1]}"
     return changed

@@ -16,7 +16,7 @@ from gaussproto.runs.scores import Result as Result
 from gaussproto.runs.scores import RunEvaluation as RunEvaluation
 from gaussproto.runs.scores import Score as Score
 from gaussproto.runs.scores import score_text as score_text
-from gaussproto.setting_types import Norm
+from gaussproto.setting_types import Norm, first_problem
 
 R = TypeVar("R", bound=Result)
 
@@ -179,13 +179,11 @@ def parse_result(kind: type[R], tree: Any, name: str) -> R:
     """Validate the content of a file. Errors call the file `name`."""
     version = tree.get("version") if isinstance(tree, dict) else None
     known = kind.model_fields["version"].default
-    remedy = "train the run again" if kind is LogRecord else "measure it again"
+    remedy = "train the run again" if kind is LogRecord else "remove it and evaluate the run again"
     if version != known:
-        found = "none, so it is older than the first release" if version is None else version
+        found = "none, as before the first release" if version is None else version
         raise InputError(f"{name} must have the format version {known} (found {found}): {remedy}")
     try:
         return kind.model_validate(tree)
     except ValidationError as error:
-        problem = error.errors()[0]
-        where = ".".join(map(str, problem["loc"]))
-        raise InputError(f"{name} is damaged ({where}: {problem['msg']}): {remedy}") from None
+        raise InputError(f"{name} is damaged ({first_problem(error)}): {remedy}") from None

@@ -17,6 +17,7 @@ from gaussproto.errors import InputError, did_you_mean
 from gaussproto.files import digest_of_arrays, read_safetensors, write_then_rename
 from gaussproto.formulas.confidence import Calibration
 from gaussproto.pretrained import bundled, bundled_names, check_digest
+from gaussproto.setting_types import first_problem
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,7 +41,7 @@ def weights_file(target: str) -> Path:
         hint = did_you_mean(target, bundled_names(), f"the bundled weights are {', '.join(bundled_names()) or 'none'}")
         raise InputError(f"{target!r} is not a run folder, a .safetensors file or bundled weights: {hint}")
     if not file.is_file():
-        raise InputError(f"the weights file {file} does not exist")
+        raise InputError(f"the weights file {file} does not exist: check the path")
     return file
 
 
@@ -56,13 +57,13 @@ class WeightsFile:
     def position(self) -> dict[str, Any]:
         """The position of the run when it saved the weights."""
         if "config" not in self.metadata or "position" not in self.metadata:
-            problem = f"{self.path} holds no weights of an image network (it may be a head)"
+            problem = f"{self.path} contains no weights of an image network (it may be a head)"
             raise InputError(f"{problem}: pass a checkpoint of a run")
         try:
             position: dict[str, Any] = json.loads(self.metadata["position"])
             position["transform"]
         except (json.JSONDecodeError, TypeError, KeyError) as error:
-            raise InputError(f"{self.path} has a broken header ({error}): copy or train it again") from None
+            raise InputError(f"{self.path} has a damaged header ({error}): copy or train it again") from None
         return position
 
     @cached_property
@@ -81,7 +82,7 @@ class WeightsFile:
         try:
             return Calibration.model_validate_json(content) if content else None
         except ValidationError as error:
-            problem = f"{self.path} has a broken calibration ({error.errors()[0]['msg']})"
+            problem = f"{self.path} has a damaged calibration ({first_problem(error)})"
             raise InputError(f"{problem}: run `gaussproto calibrate` again") from None
 
     @property

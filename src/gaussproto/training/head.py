@@ -63,16 +63,19 @@ def train_head(
     vectors = torch.tensor(check_array(X, dtype="float32"))
     labels = read_labels(y)
     if len(labels) != len(vectors):
-        raise InputError(f"found {len(vectors)} vectors and {len(labels)} labels: pass one label for each vector")
+        found = f"found {len(vectors)} and {len(labels)}"
+        raise InputError(f"X and y must have the same length ({found}): pass one label for each vector")
     position = {label: c for c, label in enumerate(classes_of(labels))}
     index = torch.tensor([position[label] for label in labels])
     order, counts = index.argsort(stable=True), torch.bincount(index)
     enough = counts >= 2
-    if int(enough.sum()) < 2 or shot < 1 or query < 1 or way < 2:
+    if int(enough.sum()) < 2:
         raise InputError(
-            "training needs at least 2 classes of 2 vectors each, way of at least 2, and shot and query of at least 1 "
-            f"(found {int(enough.sum())} such classes, way {way}, shot {shot}, query {query})"
+            f"training needs at least two classes of two vectors each (found {int(enough.sum())}): add vectors"
         )
+    for name, value, least in (("way", way, 2), ("shot", shot, 1), ("query", query, 1)):
+        if value < least:
+            raise InputError(f"{name} must be at least {least} (found {value})")
     starts, counts = (counts.cumsum(0) - counts)[enough], counts[enough]
     drawings = min(shot + query, int(counts.min()))
     shot = min(shot, drawings - 1)

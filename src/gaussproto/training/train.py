@@ -9,11 +9,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from gaussproto.config import NetworkConfig, RunConfig, Stage, read_config
+from gaussproto.config import DataConfig, RunConfig, Stage, read_config
 from gaussproto.data.damage import damage
 from gaussproto.data.distort import distort
 from gaussproto.data.images import LabelledImages
-from gaussproto.data.load import load_data
+from gaussproto.data.load import is_function, load_data
 from gaussproto.episodes import check_enough, fit_episode_to, sample_episode
 from gaussproto.errors import InputError
 from gaussproto.formulas.covariance import is_dead
@@ -24,6 +24,7 @@ from gaussproto.provenance import command, commit
 from gaussproto.runs.checkpoint import Position, load_checkpoint, restore_optimizer, save_checkpoint
 from gaussproto.runs.folder import RunFolder
 from gaussproto.runs.metrics import LogRecord
+from gaussproto.training.checks import check_rebuilds, check_types
 from gaussproto.training.memory import keep_freed_memory
 from gaussproto.training.result import DeadPrecisionWarning, RunResult, TrainingDiverged
 from gaussproto.training.signals import stop_signals
@@ -42,6 +43,7 @@ def train(
     *,
     network: GaussianPrototypicalNetwork | None = None,
     resume: bool = False,
+    lengthen: bool = False,
     device: str = "cpu",
     on_log: Callable[[LogRecord], None] = lambda record: None,
     say: Callable[[str], None] = lambda sentence: None,
@@ -55,6 +57,7 @@ def train(
         network: a network to train instead of a new one. Its settings replace `config.network`. Its backbone and other
             parts of yours are saved by import path, so they must be importable and need no arguments.
         resume: continue the run in the folder. The result is the same as that of a run that never stopped.
+        lengthen: with `resume`, accept more episodes than the run began with. Its last stage grows.
         device: the device to train on, for example cpu or cuda.
         on_log: a function that gets every line of the log, a `LogRecord`.
         say: a function that gets messages for the user, for example about the initial weights.
@@ -78,6 +81,7 @@ def train(
         >>> [(score.way, score.shot) for score in evaluation.scores]
         [(5, 1)]
     """
+    check_types(config, images)
     if network is not None:
         check_rebuilds(network)
         if config.training.init:
@@ -86,46 +90,40 @@ def train(
     config.network.check_saved()
     if images is None:
         images = load_data(config.data).train
-    config = with_digest(config.with_data(images.config))
-    if ":" in config.data.data:
+    run = RunFolder(Path(out or Path("runs") / config.name))
+    config = with_digest(config.with_data(_recorded_data(images, run, resume)))
+    if is_function(config.data.data):
         check_saved(config.data.data)
     episode = fit_episode_to(config.episode, images)
     smaller = episode != config.episode
     config = config.model_copy(update={"episode": episode})
     check_enough(images, episode.way, episode.drawings)
     check_device(device)
-    run = RunFolder(Path(out or Path("runs") / config.name))
     if network is not None and run.config.exists():
         begun = read_config(run.config).network
         if begun == network.config.model_copy(update={"transform": begun.transform}):  # a stage can replace it
             config = config.model_copy(update={"network": begun})
     if config.training.init and not run.last.exists():
         read_init(config)  # raise before the folder is created
-    config = run.open(config, resume)
+    config = run.open(config, resume, lengthen)
     if smaller:
         say(f"episodes are reduced to fit the data: {episode.way} classes of {episode.drawings} images")
     with run.locked():
         keep_freed_memory()
+        training = _Training(config, images, run, network, device, say)
         if config != read_config(run.config):
             run.write_config(config)  # the run was lengthened
-        return _Training(config, images, run, network, device, say).to_end(on_log)
+        return training.to_end(on_log)
 
 
-def check_rebuilds(network: GaussianPrototypicalNetwork) -> None:
-    """Raise InputError unless the network can be rebuilt from its settings, as loading a saved one requires."""
-    if type(network) is not GaussianPrototypicalNetwork:
-        remedy = "pass your own backbone, distance, transform or covariance instead"
-        raise InputError(f"`train` cannot save {type(network).__name__}, a subclass of the network: {remedy}")
-    network.config.check_saved()
-    try:
-        with torch.random.fork_rng(devices=[]):  # leave the caller's random numbers unchanged
-            again = GaussianPrototypicalNetwork(NetworkConfig.model_validate(network.config.model_dump()))
-    except (TypeError, ValueError) as error:
-        raise InputError(f"cannot rebuild the network from {network.config.encoder} ({error})") from error
-    shapes = [{name: t.shape for name, t in one.state_dict().items()} for one in (network, again)]
-    if shapes[0] != shapes[1]:
-        problem = f"{network.config.encoder}() makes weights of other shapes than those of the network"
-        raise InputError(f"{problem}: use a backbone class that takes no arguments")
+def _recorded_data(images: LabelledImages, run: RunFolder, resume: bool) -> DataConfig:
+    """Return the data that the run records. A resumed run keeps its record: a fingerprint tells if images changed."""
+    data = images.config
+    if resume and run.config.exists():
+        begun = read_config(run.config).data
+        if images.source is None or begun == data.model_copy(update={"split": None}):  # old runs record no split
+            return begun
+    return data
 
 
 class _Training:
@@ -236,8 +234,9 @@ class _Training:
         if learned and position.episode >= 100 and is_dead(mean, std) and not position.warned:
             position.warned = True
             warnings.warn(
-                f"at episode {position.episode} every image has the precision {mean:.4g}, so the network is vanilla: "
-                "to learn a precision, train with --no-precision-relu --transform exp --weighting prototype",
+                f"every image has the same precision ({mean:.4g} at episode {position.episode}), so the network works "
+                "like a vanilla one: to learn a precision, train with --no-precision-relu --transform exp --weighting "
+                "prototype",
                 DeadPrecisionWarning,
                 stacklevel=3,
             )
@@ -279,5 +278,5 @@ class _Training:
     def _diverged(self, episode: int) -> TrainingDiverged:
         last = self.run.last
         left = f"the last good weights are in {last}" if last.exists() else "no checkpoint was saved yet"
-        problem = f"training diverged at episode {episode + 1}: the loss is no longer finite"
-        return TrainingDiverged(f"{problem} ({left}); train again with a smaller learning rate")
+        problem = f"training diverged at episode {episode + 1} (the loss is no longer finite; {left})"
+        return TrainingDiverged(f"{problem}: train again with a smaller learning rate")

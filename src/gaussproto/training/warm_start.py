@@ -42,13 +42,13 @@ def take_weights(network: GaussianPrototypicalNetwork, config: RunConfig) -> str
     there, here = checkpoint.config.data, config.data
     old, new = there.image_size, here.image_size
     if old != new:
-        notes.append(f"they were trained on {old} x {old} pixels, this run has {new} x {new}")
+        notes.append(f"the weights were trained on {old} x {old} pixels, but this run has {new} x {new}")
     if there.split and here.split and Path(there.data).resolve() == Path(here.data).resolve():
         seen = {*(there.split.train or ())} & {*here.split.test}
         if seen:
             example = f"{len(seen)} of the test classes, for example {min(seen)!r}"
-            notes.append(f"they were trained on {example}, so scores will be too high")
-    return "; ".join([f"starts from the weights {config.training.init}", *notes])
+            notes.append(f"the weights were trained on {example}, so scores will be too high")
+    return "; ".join([f"training starts from the weights {config.training.init}", *notes])
 
 
 @torch.no_grad()
@@ -67,10 +67,11 @@ def transfer(source: GaussianPrototypicalNetwork, network: GaussianPrototypicalN
     if there.channels != here.channels:
         notes.append(f"the first convolution is converted from {there.channels} to {here.channels} channels")
     if there.embedding_dim != D:
-        notes.append(f"the last block starts from new values: embedding_dim changes from {there.embedding_dim} to {D}")
+        change = f"embedding_dim changes from {there.embedding_dim} to {D}"
+        notes.append(f"the last block starts from new values, because {change}")
     elif there.covariance != here.covariance:
         change = f"covariance changes from {there.covariance} to {here.covariance}"
-        notes.append(f"the precision starts from new values: {change}")
+        notes.append(f"the precision starts from new values, because {change}")
     for name, new in network.state_dict().items():
         if name.startswith(last) and there.embedding_dim != D:
             continue

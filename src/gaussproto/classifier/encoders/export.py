@@ -59,7 +59,7 @@ def export_onnx(encoder: Any, path: Path | str) -> Export:
     """
     path = Path(path)
     if path.suffix != ".onnx":
-        raise InputError(f"the output file must end in .onnx (found {path})")
+        raise InputError(f"the output file must end in .onnx (found {path}): change its name")
     content = onnx_content(encoder)
     by_onnx, by_torch = OnnxEncoder(content, str(path)), torch_encoder(encoder, None)
     shape = (COMPARED, by_torch.channels, by_torch.image_size, by_torch.image_size)
@@ -68,8 +68,8 @@ def export_onnx(encoder: Any, path: Path | str) -> Export:
     difference = float(np.max([np.abs(a - b).max() / np.maximum(np.abs(b).max(), TINY) for a, b in pairs]))
     if not difference < MOST_APART:
         raise InputError(
-            f"the ONNX form of {name_of(encoder)} differs from torch by {difference:.1g} and was not written: check "
-            "the weights for NaN and very large values"
+            f"cannot export {name_of(encoder)} (the outputs of ONNX and torch differ by {difference:.1g}, relative to "
+            "the largest value): check the weights for NaN and very large values"
         )
     with write_then_rename(path) as temporary:
         temporary.write_bytes(content)

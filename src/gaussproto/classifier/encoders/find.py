@@ -30,7 +30,9 @@ def find_encoder(
             raise InputError(f"{name} must be one of {listed} (found {value!r})")
     opened = _open(encoder, engine, device)
     if image_size is not None and not (isinstance(image_size, Integral) and image_size >= opened.smallest_image):
-        raise InputError(f"image_size must be an integer of at least {opened.smallest_image} (found {image_size!r})")
+        raise InputError(
+            f"image_size must be a whole number of at least {opened.smallest_image} (found {image_size!r})"
+        )
     size = int(image_size or opened.image_size)
     return replace(opened, image_size=size, ink=opened.ink if ink == "auto" else ink)
 
@@ -39,10 +41,13 @@ def _open(encoder: Any, engine: Engine | None, device: str) -> Encoder:
     if isinstance(encoder, str) and encoder == IDENTITY:
         return Encoder(embed=_copy, source=IDENTITY, digest=IDENTITY, takes_vectors=True)
     if is_onnx_file(encoder) and engine == "torch":
-        raise InputError(f"torch cannot compute {encoder}, which is an ONNX file: pass its weights, or use engine onnx")
+        remedy = "use engine onnx, or pass the weights that it was exported from"
+        raise InputError(f"engine torch cannot run the ONNX file {encoder}: {remedy}")
     if is_onnx_file(encoder) or engine == "onnx":
         if device != "cpu":
-            raise InputError(f"engine onnx computes on the cpu only (found device {device!r}): use engine torch")
+            raise InputError(
+                f"engine onnx runs only on the cpu (found device {device!r}): use device cpu or engine torch"
+            )
         return onnx_encoder(encoder, _source(encoder))
     from gaussproto.classifier.encoders.torch import torch_encoder
 

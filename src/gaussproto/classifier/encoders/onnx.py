@@ -15,6 +15,7 @@ from gaussproto.formulas.confidence import Calibration
 from gaussproto.formulas.embedded import Embedded
 from gaussproto.provenance import version
 from gaussproto.runs.weights import open_weights, single_precision, weights_file
+from gaussproto.setting_types import first_problem
 
 BATCH = 256  # images embedded at once
 CARD = "gaussproto"  # the key of the card in the file's metadata
@@ -46,11 +47,15 @@ class OnnxEncoder:
     def card(self) -> Card:
         text = self.session.get_modelmeta().custom_metadata_map.get(CARD)
         if text is None:
-            raise InputError(f"{self.name} is not an ONNX file of gaussproto: write one with `gaussproto export`")
+            raise InputError(
+                f"{self.name} was not exported by gaussproto: create an ONNX file with `gaussproto export`"
+            )
         try:
             return TypeAdapter(Card).validate_json(text)
         except ValidationError as error:
-            raise InputError(f"{self.name} has a broken description ({error}): export it again") from error
+            raise InputError(
+                f"{self.name} has a damaged description ({first_problem(error)}): export it again"
+            ) from None
 
 
 def onnx_encoder(encoder: Any, source: str | None) -> Encoder:
@@ -79,7 +84,8 @@ def onnx_content(encoder: Any) -> bytes:
         model = encoder_graph(*weights[:2])
         onnx.checker.check_model(model, full_check=True)
     except (KeyError, onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
-        raise InputError(f"the weights of {name_of(encoder)} do not fit their configuration ({error})") from error
+        problem = f"the weights of {name_of(encoder)} do not match their configuration ({error})"
+        raise InputError(f"{problem}: copy or train them again") from error
     model.producer_name, model.producer_version = "gaussproto", version()
     model.doc_string = ABOUT.format(card)
     described = TypeAdapter(Card).dump_python(card, mode="json")

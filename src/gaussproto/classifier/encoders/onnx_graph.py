@@ -49,7 +49,9 @@ def encoder_graph(config: NetworkConfig, weights: Mapping[str, np.ndarray]) -> A
     D, covariance = config.embedding_dim, find_covariance(config.covariance)
     blocks = sorted({int(name.split(".")[2]) for name in weights if name.startswith("encoder.blocks.")})
     if not blocks:
-        raise InputError("only the package's own image encoders have an ONNX form: export others with torch.onnx")
+        raise InputError(
+            "only networks with the built-in encoders, small and big, can be exported: use torch.onnx for others"
+        )
     g = Graph()
     helper, FLOAT, UINT8 = g.onnx.helper, g.onnx.TensorProto.FLOAT, g.onnx.TensorProto.UINT8
     y = g.add("Div", g.add("Cast", "images", to=FLOAT), g.constant(255.0))

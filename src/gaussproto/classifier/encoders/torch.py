@@ -57,8 +57,8 @@ def open_network(encoder: Any) -> tuple[GaussianPrototypicalNetwork, DataConfig 
         for part in ("prototypes", "distances"):
             if getattr(type(encoder), part) is not getattr(GaussianPrototypicalNetwork, part):
                 raise InputError(
-                    f"{type(encoder).__name__} has its own method `{part}`, which a classifier cannot use: write a "
-                    "subclass of gaussproto.Distance and pass its name as the network's distance"
+                    f"{type(encoder).__name__} overrides the method `{part}`, which a classifier cannot use: write a "
+                    "subclass of gaussproto.Distance instead and set it as the network's distance"
                 )
         return copy.deepcopy(encoder).eval(), None, None
     if not isinstance(encoder, str | Path):

@@ -194,3 +194,13 @@ def test_files_of_before_say_invert(invert, ink):
     for wrong in ("yes", [], {}):
         with pytest.raises(InputError, match="invert must be true, false or null"):
             parse_config({"name": "old", "data": {"invert": wrong}})
+
+
+def test_a_run_says_what_was_changed_against_its_preset():
+    changed = preset("fast-small-none", covariance="radius", way=20)
+    assert changed.about == "fast-small-none with covariance radius; way 20"
+    assert changed.override(way=30).about == "fast-small-none with covariance radius; way 30"
+    assert changed.network.summary == "small encoder, D = 64, radius covariance (softplus)"
+    same = preset("fast-small-none", covariance="none")
+    assert same == PRESETS["fast-small-none"]
+    assert "vanilla" in same.about

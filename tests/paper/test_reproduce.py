@@ -296,3 +296,12 @@ def test_a_training_that_a_signal_stopped(gaussproto, tmp_path, monkeypatch):
     assert code == 128 + signal.SIGTERM
     assert "stopped during small-none-5shot; run the same command again to continue" in err
     assert not out
+
+
+def test_the_comparison_names_the_split_of_every_number(scored):
+    runs = {"big-radius-learned": read_run(scored)}
+    (table,) = make_tables("comparison", runs)
+    column = table.columns.index("characters: train / test")
+    splits = {row[0]: row[column] for row in table.rows}
+    assert {splits[name] for name in LITERATURE} == {"1,200 / 423"}
+    assert {split for name, split in splits.items() if name not in LITERATURE} == {"964 / 659"}

@@ -15,6 +15,7 @@ from gaussproto.config import DataConfig
 from gaussproto.data.load import Split, load_data
 from gaussproto.errors import InputError
 from gaussproto.figures.style import SERIES
+from gaussproto.presets import preset
 from gaussproto.report.page import report_page, write_report
 from gaussproto.report.source import RunSource, open_runs
 from gaussproto.runs.folder import RunFolder
@@ -198,6 +199,16 @@ def test_the_rest_of_the_page_is_there_where_the_data_is_not(copies, tmp_path):
     Checked(page)
     assert "Not measured: the folder" in page
     assert "Training" in page
+
+
+def test_the_page_describes_the_run_and_not_its_preset(characters, tmp_path):
+    small = {"filters": "4,4,4", "embedding_dim": 4, "way": 5, "episodes": 10}
+    train(preset("fast-small-none", covariance="radius", **small), characters, tmp_path / "run")
+    write_report([str(tmp_path / "run")], str(tmp_path / "page.html"), evaluate=False)
+    page = (tmp_path / "page.html").read_text()
+    assert "fast-small-none with covariance radius" in page
+    assert "Network: small encoder, D = 4, radius covariance (softplus)" in page
+    assert "vanilla" not in page.split("<h3>Scores</h3>")[0]
 
 
 def test_a_folder_of_colour_images_is_evaluated_first(characters, tmp_path):

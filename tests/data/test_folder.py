@@ -1,3 +1,5 @@
+from io import BytesIO
+
 import pytest
 import torch
 from PIL import Image, ImageOps
@@ -143,3 +145,20 @@ def test_errors_name_what_is_wrong(root, tmp_path):
         Image.new("L", (9, 9)).save(tmp_path / "few" / name / "1.png")
     with pytest.raises(InputError, match=r"few must have at least four classes.*\(found 3\)"):
         load_data(DataConfig(data=str(tmp_path / "few")))
+
+
+@pytest.mark.parametrize("kind", ["EPS", "ICO", "DDS", "TGA", "PCX", "SGI"])
+def test_the_content_decides_what_an_image_file_is(tmp_path, kind):
+    """EPS would be handed to Ghostscript, and others are decoded by code that few people use."""
+    content = BytesIO()
+    Image.new("RGB", (16, 16), "white").save(content, format=kind)
+    (tmp_path / "a.png").write_bytes(content.getvalue())
+    with pytest.raises(InputError, match=r"a\.png is not a readable image|cannot read .*a\.png"):
+        picture.open_image(tmp_path / "a.png", "a.png")
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM", "MPO"])
+def test_an_image_is_read_whatever_its_name_says(tmp_path, kind):
+    content = BytesIO()
+    Image.new("RGB", (16, 16), "white").save(content, format=kind)
+    assert picture.open_image(content.getvalue(), "a.png").size == (16, 16)

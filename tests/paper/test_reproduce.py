@@ -112,6 +112,11 @@ def test_another_recipe_in_the_same_folder_is_refused(scored, split):
         train_and_score(tiny().override(learning_rate=0.1), split, scored)
 
 
+def test_a_quick_run_does_not_pass_for_a_longer_one(scored, split):
+    with pytest.raises(InputError, match="stages was 30 episodes and is now 60 episodes"):
+        train_and_score(tiny().override(episodes=60), split, scored)
+
+
 def test_tables_hold_the_scores(scored):
     runs = read_runs(scored.parent)
     (table,) = make_tables("verification", runs)

@@ -10,6 +10,7 @@ from gaussproto.errors import InputError
 from gaussproto.setting_types import Ink
 
 ENDINGS = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".pgm", ".ppm", ".pbm"}
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")  # by content: others may start programs, or crash
 LARGEST_SIDE = 20_000  # pixels
 TURNS = (  # the transpositions that undo the EXIF orientations 2 to 8
     "FLIP_LEFT_RIGHT", "ROTATE_180", "FLIP_TOP_BOTTOM", "TRANSPOSE", "ROTATE_270", "TRANSVERSE", "ROTATE_90",
@@ -44,7 +45,7 @@ def image_files(folder: Path) -> list[Path]:
 def open_image(source: bytes | Path, name: str) -> Image.Image:
     """Decode an image file and convert it with `upright_8_bit`. Errors call the image `name`."""
     try:
-        with Image.open(BytesIO(source) if isinstance(source, bytes) else source) as file:
+        with Image.open(BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS) as file:
             check_sides(file.size, name)  # before decoding allocates memory
             file.load()
             return upright_8_bit(file, name)

@@ -21,6 +21,11 @@ def _interval(score: Score) -> float:
     return float("nan") if score.interval is None else score.interval
 
 
+def smoothing_width(length: int) -> int:
+    """Return over how many lines of the log a smoothed line averages; 1 is no smoothing."""
+    return max(1, length // SMOOTHED_PART)
+
+
 def smooth(values: np.ndarray, width: int) -> np.ndarray:
     """Return the running mean over `width` neighbours, fewer at the ends.
 
@@ -135,7 +140,7 @@ def _line_style(i: int) -> dict[str, Any]:
 
 def _plot_smoothed(axes: Axes, episodes: np.ndarray, values: np.ndarray, i: int, label: str | None) -> None:
     axes.plot(episodes, values, color=SERIES[i], lw=0.6, alpha=0.35)
-    mean = smooth(values, max(1, len(values) // SMOOTHED_PART))
+    mean = smooth(values, smoothing_width(len(values)))
     axes.plot(episodes, mean, color=SERIES[i], ls=LINES[i], lw=1.8, label=label and _legend_text(label))
 
 

@@ -90,7 +90,8 @@ def _training(run: RunSource, key: str) -> Part:
     curve = run.curve
     if len(curve.episodes) < 2:
         return Part(missing="This run has no training log.")
-    note = f"in {curve.way}-way training episodes, batch statistics. Thin: as logged. Thick: running mean."
+    lines = " Thin: as logged. Thick: running mean." if curves.smoothing_width(len(curve.episodes)) > 1 else ""
+    note = f"in {curve.way}-way training episodes, batch statistics.{lines}"
     alt = f"Line chart: training loss of {run.name}"
     charts = [drawing(curves.loss_over_episodes({run.name: curve}), alt, f"Loss {note}", f"{key}-loss")]
     tested = run.metrics.curve

@@ -217,7 +217,7 @@ class Stage(Frozen):
         500
     """
 
-    episodes: int = Field(ge=1, description="number of episodes; the option sets the total over all stages")
+    episodes: int = Field(ge=1, description="total number of episodes, over all stages")
     damage: Damage = _setting(
         (), "down-sample a fraction of the images to SIZE x SIZE pixels: SIZE:FRACTION pairs, e.g. 7:0.1,5:0.05"
     )

@@ -58,7 +58,7 @@ def test_the_last_stage_grows_and_the_others_stay(characters, tmp_path):
 
 def test_a_run_is_not_shortened(characters, tmp_path):
     train(tiny(), characters, tmp_path / "run")
-    problem = r"stages was 8 episodes and is now 6 episodes.*with the same settings \(a run cannot be shortened\)"
+    problem = r"stages was 8 episodes and is now 6 episodes.*the settings of that run \(a run cannot be shortened\)"
     with pytest.raises(InputError, match=problem):
         train(tiny(episodes=6), characters, tmp_path / "run", resume=True, lengthen=True)
 

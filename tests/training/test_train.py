@@ -297,7 +297,7 @@ def test_a_run_is_not_overwritten_nor_mixed(characters, tmp_path):
     train(tiny(episodes=2), characters, tmp_path / "run")
     with pytest.raises(InputError, match="already contains a run: continue it with --resume"):
         train(tiny(episodes=2), characters, tmp_path / "run")
-    with pytest.raises(InputError, match=r"other settings \(.*way was 10 and is now 9\): resume it with the same"):
+    with pytest.raises(InputError, match=r"other settings \(.*way was 10 and is now 9\): to resume it"):
         train(tiny(episodes=2, way=9), characters, tmp_path / "run", resume=True)
     with pytest.raises(InputError, match="the training images have changed since the run"):
         train(tiny(episodes=2), as_strokes(characters.select(range(30))), tmp_path / "run", resume=True)

@@ -73,8 +73,8 @@ class RunFolder:
             hint = " (a run cannot be shortened)" if shorter else ", or pass --episodes to lengthen it"
             hint = hint if "stages" in changed else ""
             raise InputError(
-                f"{self.path} contains a run with other settings ({'; '.join(changed.values())}): resume it with the "
-                f"same settings{hint}"
+                f"{self.path} contains a run with other settings ({'; '.join(changed.values())}): to resume it, use "
+                f"the settings of that run{hint}"
             )
         return longer
 

@@ -9,4 +9,7 @@ Run the other benchmarks with `python -m benchmarks.NAME`:
     vectors     scores feature vectors, with and without a Gaussian head
     compile     times a training step with and without torch.compile
     start       times loading the data and starting the command
+    checksum    times loading files with and without their checksums
+    fuzz        damages every kind of file at random and counts what is noticed
+    power_cut   cuts the power while gaussproto trains or enrols, on a file system in an image file (as root)
 """

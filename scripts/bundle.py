@@ -8,27 +8,26 @@ Longer training increases distances; the invented alphabets, which neither netwo
 """
 
 import argparse
-import hashlib
 import json
 import shutil
 from pathlib import Path
 from tempfile import mkdtemp
 
 import torch
-from safetensors.torch import save_file
 
+from gaussproto.arrays import read_arrays, write_arrays
 from gaussproto.config import DataConfig
 from gaussproto.data.load import load_data
 from gaussproto.evaluation.calibrate import calibrate, calibrate_weights, measure_confidence
 from gaussproto.evaluation.protocol import evaluate
 from gaussproto.evaluation.robustness import damage_study
-from gaussproto.files import write_json, write_then_rename
+from gaussproto.files import read_json, write_json, write_then_rename
 from gaussproto.formulas.confidence import Calibration
 from gaussproto.pretrained import FOLDER
-from gaussproto.runs.checkpoint import Checkpoint, Position, load_checkpoint
+from gaussproto.runs.checkpoint import Checkpoint, load_checkpoint
 from gaussproto.runs.folder import RunFolder
 from gaussproto.runs.metrics import ConfidenceScore, DamageStudy, Evaluation, Metrics
-from gaussproto.runs.weights import write_calibration
+from gaussproto.runs.weights import Position, write_calibration
 
 LARGEST = 8_000_000  # bytes
 MOST_LOST = 2e-4  # accuracy that half precision may cost
@@ -78,8 +77,8 @@ def main() -> None:
         temporary.write_text(text)
     with write_then_rename(FOLDER / path.name) as temporary:
         shutil.copyfile(path, temporary)
-    digests = json.loads((FOLDER / "digests.json").read_text())
-    digests[given.name] = hashlib.sha256(path.read_bytes()).hexdigest()
+    digests = read_json(FOLDER / "digests.json")
+    digests[given.name] = read_arrays(path, "weights file").digest
     write_json(FOLDER / "digests.json", dict(sorted(digests.items())))
     print(text)
 
@@ -122,8 +121,7 @@ def save(checkpoint: Checkpoint, name: str, path: Path, dtype: torch.dtype) -> N
     config = checkpoint.config.model_copy(update={"name": name})
     position = Position(transform=checkpoint.position.transform, episode=checkpoint.position.episode)
     metadata = {"config": config.model_dump_json(), "position": json.dumps(vars(position))}
-    with write_then_rename(path) as temporary:
-        save_file({key: value.contiguous() for key, value in tensors.items()}, temporary, metadata=metadata)
+    write_arrays(path, {key: value.contiguous() for key, value in tensors.items()}, metadata)
 
 
 def card(

@@ -141,10 +141,10 @@ def test_stage_at():
         ({"image_size": 9}, r"^image_size must be at least 16 \(found 9\), because each of the 4 blocks halves"),
         ({"damage": "7:0.1,7:0.2"}, r"damage must be SIZE:FRACTION,SIZE:FRACTION"),
         ({"damage": "7:1.5"}, r"^every value of damage must be at most 1 \(found '1\.5'\)$"),
-        ({"damage": [(7, 0.1, 3)]}, r"^every value of damage is not valid: tuple should have at most 2 items"),
+        ({"damage": [(7, 0.1, 3)]}, r"^every value of damage must have a length of at most 2"),
         ({"filters": "8,x,8"}, r"^every value of filters must be a whole number \(found 'x'\)$"),
         ({"filters": "8,8,8,8,8"}, r"^image_size must be at least 64 \(found 28\), because each of the 6 blocks"),
-        ({"episodes": 0}, r"^episodes must be a whole number of at least 1 \(found 0\)$"),
+        ({"episodes": 0}, r"^episodes must be a whole number from 1 to 1,000,000,000 \(found 0\)$"),
         ({"learning_rate": -1}, r"^learning_rate must be greater than 0 \(found -1\)$"),
     ],
 )

@@ -9,8 +9,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from safetensors import safe_open
-from safetensors.torch import save_file
 
 from gaussproto import (
     GaussianHead,
@@ -21,9 +19,11 @@ from gaussproto import (
     load,
     load_network,
 )
+from gaussproto.arrays import read_arrays, write_arrays
 from gaussproto.classifier.encoders.card import Card
 from gaussproto.classifier.encoders.find import find_encoder
 from gaussproto.classifier.encoders.onnx import CARD, OnnxEncoder, onnx_content
+from gaussproto.classifier.encoders.onnx_check import with_checksum
 from gaussproto.errors import InputError
 from gaussproto.formulas.embedded import Embedded
 from tests.classifier.test_estimator import SMALL, network, uneven_examples
@@ -136,9 +136,8 @@ def test_what_the_file_says(tmp_path, weights):
 
 def test_cards_are_those_that_torch_finds(tmp_path, weights):
     half = tmp_path / "half.safetensors"  # as bundled weights are
-    with safe_open(weights, framework="pt") as file:
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        save_file({n: t.half() if t.dim() == 4 else t for n, t in tensors.items()}, half, metadata=file.metadata())
+    file = read_arrays(weights, "weights file", "pt")
+    write_arrays(half, {n: t.half() if t.dim() == 4 else t for n, t in file.arrays.items()}, file.metadata)
     for encoder in (weights, str(weights.parent.parent), half, lively(**SMALL), lively(**SMALL, channels=3)):
         by_torch, by_onnx = find_encoder(encoder, "torch"), find_encoder(encoder, "onnx")
         for name in (*Card.__dataclass_fields__, "source", "takes_vectors", "features"):
@@ -194,7 +193,7 @@ def foreign():
 
 
 def test_what_is_no_exported_encoder(tmp_path, exported):
-    with pytest.raises(InputError, match="cannot read the ONNX file"):
+    with pytest.raises(InputError, match=r"the ONNX file .* does not exist"):
         find_encoder(tmp_path / "nothing.onnx")
     (tmp_path / "text.onnx").write_text("I am text")
     with pytest.raises(InputError, match="is not a readable ONNX file"):
@@ -205,6 +204,10 @@ def test_what_is_no_exported_encoder(tmp_path, exported):
     model = onnx.load(exported)
     model.metadata_props[0].value = '{"channels": "many"}'
     onnx.save(model, tmp_path / "broken.onnx")
+    with pytest.raises(InputError, match="its checksum does not match"):
+        find_encoder(tmp_path / "broken.onnx")
+    del model.metadata_props[1]
+    (tmp_path / "broken.onnx").write_bytes(with_checksum(model.SerializeToString()))
     with pytest.raises(InputError, match=r"has a damaged description \(\w+ is missing\)"):
         find_encoder(tmp_path / "broken.onnx")
 
@@ -244,12 +247,11 @@ def test_what_cannot_be_exported(tmp_path, weights, exported):
 
 
 def test_weights_that_do_not_fit_their_configuration(tmp_path, weights):
-    with safe_open(weights, framework="pt") as file:
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        metadata = file.metadata()
-    save_file({n: t for n, t in tensors.items() if "running_var" not in n}, tmp_path / "less.safetensors", metadata)
-    metadata["config"] = metadata["config"].replace('"embedding_dim":16', '"embedding_dim":15')
-    save_file(tensors, tmp_path / "other.safetensors", metadata)
+    file = read_arrays(weights, "weights file")
+    less = {name: array for name, array in file.arrays.items() if "running_var" not in name}
+    write_arrays(tmp_path / "less.safetensors", less, file.metadata)
+    file.metadata["config"] = file.metadata["config"].replace('"embedding_dim":16', '"embedding_dim":15')
+    write_arrays(tmp_path / "other.safetensors", file.arrays, file.metadata)
     for name in ("less", "other"):
         with pytest.raises(InputError, match="do not match their configuration"):
             find_encoder(tmp_path / f"{name}.safetensors", "onnx")

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
-from gaussproto.errors import InputError, did_you_mean
+from gaussproto.errors import InputError, did_you_mean, is_unicode, visible
 from gaussproto.files import read_json
 from gaussproto.setting_types import FILTERS, damage_text, first_problem, setting_text, stretch
 from gaussproto.settings import DRAWN as DRAWN
@@ -51,6 +51,14 @@ class RunConfig(Frozen):
 
     @model_validator(mode="after")
     def _check(self) -> RunConfig:
+        if not self.name or self.name.startswith(".") or not self.name.isprintable() or {*self.name} & {*"/\\:"}:
+            raise ValueError(
+                f"name must be a file name without slashes, colons or a dot at its start (found {self.name!r}): rename "
+                "the run"
+            )
+        for text in (self.name, self.about, self.data.data, self.training.init or "", *self._classes()):
+            if not is_unicode(text):
+                raise ValueError(f"{visible(text)} is not valid UTF-8: rename it")
         if self.data.channels != self.network.channels:
             raise ValueError(
                 f"the images have {self.data.channels} channels, but the network takes {self.network.channels}: set "
@@ -63,6 +71,10 @@ class RunConfig(Frozen):
                 "blocks halves the image: use fewer filters or larger images"
             )
         return self
+
+    def _classes(self) -> tuple[str, ...]:
+        split = self.data.split
+        return () if split is None else (*(split.train or ()), *split.test)
 
     def variant(self, name: str, about: str, **settings: Any) -> RunConfig:
         """Return a run with another name and description, and with settings changed as by `override`."""

@@ -21,6 +21,9 @@ class InputError(ValueError):
         unknown preset, configuration file or run folder 'fast-smal-radius': did you mean 'fast-small-radius'?
     """
 
+    def __init__(self, message: str) -> None:
+        super().__init__(message.encode(errors="backslashreplace").decode())  # names of files may not be UTF-8
+
 
 def did_you_mean(name: object, known: Iterable[object], otherwise: str) -> str:
     """Return a hint for an unknown name: the closest known one, or `otherwise`."""
@@ -46,3 +49,32 @@ def import_extra(package: str, extra: str) -> Any:
         return import_module(package)
     except ImportError:
         raise InputError(f"the package {package} is missing: run pip install 'gaussproto[{extra}]'") from None
+
+
+def visible(text: str) -> str:
+    """Replace control characters, which could change the terminal, and undecodable ones by escapes.
+
+    >>> print(visible("a" + chr(27) + "[31mb"))
+    a\\x1b[31mb
+    """
+    shown = "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+    return shown.encode(errors="backslashreplace").decode()
+
+
+def shortened(value: object, most: int = 100) -> str:
+    """Return the representation of a value, cut if it is long.
+
+    >>> shortened("a" * 1000, most=10)
+    "'aaaaaaaaa..."
+    """
+    text = repr(value[: 2 * most] if isinstance(value, str | bytes | list | tuple) else value)
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
+def is_unicode(text: str) -> bool:
+    """Return whether a text can be written as UTF-8. Python keeps other bytes of a file name as surrogates."""
+    try:
+        text.encode()
+        return True
+    except UnicodeEncodeError:
+        return False

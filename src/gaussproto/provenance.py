@@ -10,6 +10,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
+from gaussproto.errors import visible
+
 
 class Machine(BaseModel):
     """The hardware and the versions that a result depends on."""
@@ -40,7 +42,7 @@ def machine() -> Machine:
 
 
 def command() -> str:
-    return shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    return visible(shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]))
 
 
 @functools.cache

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer, ValidationError
 
-from gaussproto.errors import InputError, did_you_mean
+from gaussproto.errors import InputError, did_you_mean, shortened
 from gaussproto.formulas.covariance import COVARIANCES, TRANSFORMS, Covariance, Transform
 from gaussproto.formulas.distance import DISTANCES, Distance
 from gaussproto.formulas.named import find_callable, name_of
@@ -15,6 +15,10 @@ from gaussproto.formulas.named import find_callable, name_of
 Weighting = Literal["prototype_and_distance", "prototype"]
 Norm = Literal["running", "batch"]  # inductive: each image independently; transductive: a group of images together
 Ink = Literal["detect", "bright", "dark"]
+
+LARGEST_IMAGE = 1024  # side in pixels
+LARGEST_WIDTH = 1 << 16  # numbers in a vector, or filters in a block
+LARGEST_COUNT = 10**9  # of classes, images, episodes and so on: a larger one is a mistake
 
 FILTERS = {"small": (64, 64, 64), "big": (128, 256, 512)}  # of the encoder's blocks before the last
 
@@ -29,6 +33,8 @@ _PROBLEMS = {  # the common errors of pydantic, as they continue after the name 
     "string_type": "must be text",
     "tuple_type": "must be a list",
     "too_short": "must have a length of at least {min_length}",
+    "too_long": "must have a length of at most {max_length}",
+    "finite_number": "must be a finite number",
     "model_type": "must be a mapping of names to values",
     "literal_error": "must be {expected}",
     "missing": "is missing",
@@ -65,11 +71,12 @@ def _parse_damage(value: Any) -> Any:
 
 
 Filters = Annotated[
-    tuple[Annotated[int, Field(ge=1)], ...],
+    tuple[Annotated[int, Field(ge=1, le=LARGEST_WIDTH)], ...],
+    Field(max_length=16),
     BeforeValidator(lambda value: tuple(value.split(",")) if isinstance(value, str) else value),
 ]
 Damage = Annotated[
-    tuple[tuple[Annotated[int, Field(ge=1)], Annotated[float, Field(ge=0, le=1)]], ...],
+    tuple[tuple[Annotated[int, Field(ge=1, le=LARGEST_IMAGE)], Annotated[float, Field(ge=0, le=1)]], ...],
     BeforeValidator(_parse_damage),
     PlainSerializer(lambda pairs: {str(size): fraction for size, fraction in pairs}),
 ]
@@ -78,8 +85,8 @@ EncoderName = Annotated[str, BeforeValidator(_check_encoder), Choices(FILTERS)]
 
 def stretch(stages: list[dict[str, Any]], episodes: int) -> None:
     """Scale the stages in place so that they have `episodes` episodes in total."""
-    if not isinstance(episodes, int) or episodes < 1:
-        raise InputError(f"episodes must be a whole number of at least 1 (found {episodes!r})")
+    if not isinstance(episodes, int) or not 1 <= episodes <= LARGEST_COUNT:
+        raise InputError(f"episodes must be a whole number from 1 to {LARGEST_COUNT:,} (found {shortened(episodes)})")
     ends = list(accumulate(stage["episodes"] for stage in stages))
     for stage, (start, end) in zip(stages, pairwise([0, *ends]), strict=True):
         stage["episodes"] = round(episodes * end / ends[-1]) - round(episodes * start / ends[-1])
@@ -105,9 +112,10 @@ def first_problem(error: ValidationError) -> str:
     if place and isinstance(place[-1], int):
         name = f"every value of {name}"
     if kind not in _PROBLEMS:
-        return f"{name} is not valid: {problem['msg'][:1].lower()}{problem['msg'][1:]} (found {problem['input']!r})"
+        reason = f"{problem['msg'][:1].lower()}{problem['msg'][1:]}"
+        return f"{name} is not valid: {reason} (found {shortened(problem['input'])})"
     limits = {key: f"{limit:g}" if isinstance(limit, float) else limit for key, limit in problem.get("ctx", {}).items()}
-    found = "" if kind in ("missing", "extra_forbidden") else f" (found {problem['input']!r})"
+    found = "" if kind in ("missing", "extra_forbidden") else f" (found {shortened(problem['input'])})"
     return f"{name} {_PROBLEMS[kind].format(**limits)}{found}"
 
 

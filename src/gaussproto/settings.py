@@ -11,6 +11,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from gaussproto.formulas.named import check_saved
 from gaussproto.setting_types import (
     FILTERS,
+    LARGEST_COUNT,
+    LARGEST_IMAGE,
+    LARGEST_WIDTH,
     CovarianceName,
     Damage,
     DistanceName,
@@ -56,7 +59,7 @@ class DataConfig(Frozen):
         "turn each class into four, one for each rotation by 0, 90, 180 and 270 degrees; default: only for omniglot "
         "and strokes",
     )
-    image_size: int = _setting(28, "side of an image in pixels; the paper: 28", ge=1)
+    image_size: int = _setting(28, "side of an image in pixels; the paper: 28", ge=1, le=LARGEST_IMAGE)
     channels: Literal[1, 3] = _setting(1, "1 for grey, 3 for colour images")
     ink: Ink = _setting(
         "bright",
@@ -109,12 +112,16 @@ class NetworkConfig(Frozen):
     encoder: EncoderName = _setting(
         "small", "small (filters 64,64,64), big (filters 128,256,512), or your own as module:name"
     )
-    features: int | None = _setting(None, "number of features that your own encoder returns for each image", ge=1)
+    features: int | None = _setting(
+        None, "number of features that your own encoder returns for each image", ge=1, le=LARGEST_WIDTH
+    )
     filters: Filters | None = _setting(
         None, "number of filters of each block before the last, e.g. 32,32,32; default: those of the encoder"
     )
-    channels: int = _setting(1, "1 for grey, 3 for colour images", ge=1)
-    embedding_dim: int = _setting(64, "size D of an embedding; the paper: 32 to 128 (small), 128 to 512 (big)", ge=1)
+    channels: int = _setting(1, "1 for grey, 3 for colour images", ge=1, le=LARGEST_WIDTH)
+    embedding_dim: int = _setting(
+        64, "size D of an embedding; the paper: 32 to 128 (small), 128 to 512 (big)", ge=1, le=LARGEST_WIDTH
+    )
     covariance: CovarianceName = _setting(
         "radius", "learned covariance: none (vanilla network), radius, diagonal or full"
     )
@@ -174,14 +181,18 @@ class EpisodeConfig(Frozen):
         8
     """
 
-    way: int = _setting(60, "number of classes in an episode; the paper: 60", ge=2)
-    shot: int = _setting(1, "number of supports of each class; the paper: 1", ge=1)
+    way: int = _setting(60, "number of classes in an episode; the paper: 60", ge=2, le=LARGEST_COUNT)
+    shot: int = _setting(1, "number of supports of each class; the paper: 1", ge=1, le=LARGEST_COUNT)
     max_shot: int | None = _setting(
         None,
         "if set, each split draws its number of supports at random from shot to max_shot; the other images are queries",
+        le=LARGEST_COUNT,
     )
     query: int = _setting(
-        19, "number of queries of each class (with max_shot, at least this many); the paper: 19", ge=1
+        19,
+        "number of queries of each class (with max_shot, at least this many); the paper: 19",
+        ge=1,
+        le=LARGEST_COUNT,
     )
     splits: int = _setting(
         1, "number of times that an encoded episode is split into supports and queries; the paper: 1", ge=1
@@ -217,7 +228,7 @@ class Stage(Frozen):
         500
     """
 
-    episodes: int = Field(ge=1, description="total number of episodes, over all stages")
+    episodes: int = Field(ge=1, le=LARGEST_COUNT, description="total number of episodes, over all stages")
     damage: Damage = _setting(
         (), "down-sample a fraction of the images to SIZE x SIZE pixels: SIZE:FRACTION pairs, e.g. 7:0.1,5:0.05"
     )
@@ -242,7 +253,7 @@ class TrainingConfig(Frozen):
     """
 
     stages: tuple[Stage, ...] = Field((Stage(episodes=900),), min_length=1, description="the stages, in order")
-    learning_rate: float = _setting(2e-3, "learning rate of Adam; the paper: 0.002", gt=0)
+    learning_rate: float = _setting(2e-3, "learning rate of Adam; the paper: 0.002", gt=0, allow_inf_nan=False)
     schedule: Literal["halving", "cosine", "constant"] = _setting(
         "cosine", "learning rate schedule: cosine, halving or constant; the paper: halving"
     )
@@ -253,7 +264,9 @@ class TrainingConfig(Frozen):
     keep: int = _setting(
         5, "number of checkpoints to keep, those with the highest training accuracy; the paper: 5", ge=1
     )
-    distort: float = _setting(0.0, "strength of small random rotations, stretches and shifts; the paper: 0", ge=0)
+    distort: float = _setting(
+        0.0, "strength of small random rotations, stretches and shifts; the paper: 0", ge=0, le=10
+    )
     snapshots: int = _setting(0, "number of evenly spaced snapshots of the weights to keep for learning curves", ge=0)
     seed: int = _setting(0, "random seed of the weights and the episodes", ge=0, le=LARGEST_SEED)
     init: str | None = _setting(None, "weights to start from: bundled weights, a run folder or a .safetensors file")

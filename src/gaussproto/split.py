@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ class ClassSplit(BaseModel):
                     f"the split must name at least two classes in {part} (found {len(names)}): add classes"
                 )
             if len(set(names)) < len(names):
-                twice = next(name for name in names if names.count(name) > 1)
+                twice = Counter(names).most_common(1)[0][0]
                 raise ValueError(f"the split names the class {twice!r} more than once in {part}: remove the duplicate")
         if both := sorted(set(self.train or ()) & set(self.test)):
             raise ValueError(

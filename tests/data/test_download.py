@@ -19,6 +19,11 @@ CONTENT = np.random.default_rng(0).bytes(700_000)
 MD5 = hashlib.md5(CONTENT).hexdigest()
 
 
+def names(folder):
+    """Return the names of the files in a folder, without the lock of the download."""
+    return [file.name for file in folder.iterdir() if file.suffix != ".lock"]
+
+
 class Server(ThreadingHTTPServer):
     content = CONTENT
     breaks_after = None  # bytes of each answer, then the connection closes
@@ -85,7 +90,7 @@ def test_whole_file_with_progress(server, tmp_path):
     assert path.read_bytes() == CONTENT
     assert seen == sorted(seen)
     assert seen[-1] == ("downloading x.zip", len(CONTENT), len(CONTENT))
-    assert [file.name for file in path.parent.iterdir()] == ["x.zip"]
+    assert names(path.parent) == ["x.zip"]
 
 
 def test_a_broken_connection_is_resumed_where_it_broke(server, tmp_path):
@@ -105,14 +110,14 @@ def test_the_next_call_resumes_too(server, tmp_path):
     server.breaks_after = 100_000
     with pytest.raises(InputError, match=r"cannot download .* closed 5\d\d,\d\d\d bytes before the end"):
         download(f"{server.url}/x", tmp_path / "x.zip", MD5, retries=1)
-    assert [file.name for file in tmp_path.iterdir()] == ["x.zip.part"]
+    assert names(tmp_path) == ["x.zip.part"]
     arrived = (tmp_path / "x.zip.part").stat().st_size
     assert 200_000 - 2 * CHUNK < arrived <= 200_000
     server.breaks_after = None
     download(f"{server.url}/x", tmp_path / "x.zip", MD5)
     assert (tmp_path / "x.zip").read_bytes() == CONTENT
     assert server.starts[-1] == arrived
-    assert [file.name for file in tmp_path.iterdir()] == ["x.zip"]
+    assert names(tmp_path) == ["x.zip"]
 
 
 def test_a_server_that_cannot_resume(server, tmp_path):
@@ -143,7 +148,7 @@ def test_a_server_that_stays_busy(server, tmp_path):
     with pytest.raises(InputError, match=r"the server answered (408|429|503) .*try again later"):
         download(f"{server.url}/x", tmp_path / "x.zip", MD5, retries=2)
     assert server.requests == 3
-    assert list(tmp_path.iterdir()) == []
+    assert names(tmp_path) == []
 
 
 def test_other_content_is_refused(server, tmp_path):
@@ -151,7 +156,7 @@ def test_other_content_is_refused(server, tmp_path):
     with pytest.raises(InputError, match=f"does not have the checksum {MD5}"):
         download(f"{server.url}/x", tmp_path / "x.zip", MD5, retries=1)
     assert server.starts == [0, 0]
-    assert list(tmp_path.iterdir()) == []
+    assert names(tmp_path) == []
 
 
 def test_a_file_that_does_not_exist_is_not_asked_for_twice(server, tmp_path, waits):
@@ -187,3 +192,18 @@ def test_omniglot_comes_from_the_server_only_if_it_is_nowhere(server, tmp_path, 
     assert path.read_bytes() == CONTENT
     assert find_or_fetch(part, url=server.url) == path
     assert server.starts == [0]
+
+
+def test_several_that_download_at_once_all_get_the_file_and_ask_once(server, tmp_path):
+    paths = []
+
+    def fetch():
+        paths.append(download(f"{server.url}/x", tmp_path / "x.zip", MD5))
+
+    threads = [threading.Thread(target=fetch) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [path.read_bytes() == CONTENT for path in paths] == [True] * 4
+    assert server.requests == 1

@@ -235,18 +235,19 @@ def test_cached_images_are_made_once_and_again_if_the_file_is_broken(characters,
         return characters
 
     for _ in range(3):
-        images = cached_images("some", make)
+        images = cached_images("some", 28, make)
         assert torch.equal(images.images, characters.images)
         assert (images.classes, images.alphabets) == (characters.classes, characters.alphabets)
     assert len(made) == 1
     (file,) = (tmp_path / "new").iterdir()
     file.write_bytes(file.read_bytes()[:1000])
-    assert torch.equal(cached_images("some", make).images, characters.images)
+    with pytest.warns(UserWarning, match="cached images are prepared again"):
+        assert torch.equal(cached_images("some", 28, make).images, characters.images)
     assert len(made) == 2
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("GAUSSPROTO_CACHE", str(tmp_path / "file"))
     with pytest.warns(UserWarning, match="prepared again next time: cannot write"):
-        assert cached_images("some", make) is characters
+        assert cached_images("some", 28, make) is characters
 
 
 def test_a_full_disk_is_one_sentence(characters, monkeypatch, tmp_path):
@@ -256,7 +257,7 @@ def test_a_full_disk_is_one_sentence(characters, monkeypatch, tmp_path):
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))  # files of more than this cannot be written
     try:
         with pytest.warns(UserWarning, match="prepared again next time: cannot write"):
-            cached_images("some", lambda: characters)
+            cached_images("some", 28, lambda: characters)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
         signal.signal(signal.SIGXFSZ, before)

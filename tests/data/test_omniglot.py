@@ -7,6 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
+from gaussproto.arrays import read_arrays, write_arrays
 from gaussproto.config import DataConfig
 from gaussproto.data.load import load_data
 from gaussproto.data.omniglot import BACKGROUND, EVALUATION, PARTS, decode_verified, omniglot
@@ -111,7 +112,7 @@ def test_one_changed_image_is_noticed(extracted):
 def test_a_truncated_zip_is_refused(omniglot_root, tmp_path):
     content = (omniglot_root / "images_evaluation.zip").read_bytes()
     (tmp_path / "images_evaluation.zip").write_bytes(content[: len(content) // 2])
-    with pytest.raises(InputError, match=r"images_evaluation\.zip is not a complete zip file"):
+    with pytest.raises(InputError, match=r"images_evaluation\.zip is not a readable zip file"):
         decode_verified(PARTS["test"], tmp_path / "images_evaluation.zip", 28)
 
 
@@ -146,3 +147,21 @@ def test_a_wrong_folder_is_refused_even_if_the_images_are_cached(omniglot_root, 
         omniglot("test", data_root=tmp_path / "nowhere")
     with pytest.raises(InputError, match="contains neither"):
         omniglot("test", data_root=tmp_path)
+
+
+def test_verifying_replaces_cached_images_that_are_not_omniglots(omniglot_root, monkeypatch, tmp_path):
+    """Even those whose checksum is right, for example of another program's making."""
+    monkeypatch.setenv("GAUSSPROTO_CACHE", str(tmp_path))
+    images = omniglot("test", data_root=omniglot_root)
+    (file,) = tmp_path.glob("*.safetensors")
+    content = read_arrays(file, "cache", "pt")
+    content.arrays["images"].fill_(7)
+    write_arrays(file, content.arrays, content.metadata)
+    assert int(omniglot("test", data_root=omniglot_root).images[0, 0, 0, 0]) == 7
+    assert torch.equal(omniglot("test", data_root=omniglot_root, renew=True).images, images.images)
+    assert torch.equal(omniglot("test", data_root=omniglot_root).images, images.images)
+    damaged = bytearray(file.read_bytes())
+    damaged[-1000] ^= 1
+    file.write_bytes(damaged)
+    with pytest.warns(UserWarning, match="cached images are prepared again"):
+        assert torch.equal(omniglot("test", data_root=omniglot_root).images, images.images)

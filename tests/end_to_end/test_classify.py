@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from gaussproto import GaussianPrototypeClassifier, load
-from gaussproto.files import locked
+from gaussproto.files import lock_beside, locked
 from tests.end_to_end.test_cli import run
 
 
@@ -96,7 +96,7 @@ def test_a_gallery_grows_without_training(place):
         (["classify", "--gallery", "weights.safetensors", "asked"], "but not a gallery"),
         (["enroll", "new.gallery", "nowhere", *ENCODER], "the folder nowhere does not exist"),
         (["enroll", "new.gallery", "one", *ENCODER], "only one class, 'ant'"),
-        (["enroll", "text.png/new.gallery", "support", *ENCODER], "cannot write to text.png (File exists)"),
+        (["enroll", "text.png/new.gallery", "support", *ENCODER], "cannot write text.png/new.gallery (File exists)"),
         (["enroll", "text.png", "support", *ENCODER], "text.png is not a readable gallery"),
         (["enroll", "other.gallery", "support", *ENCODER, "--ink", "bright"], "was made with --ink dark"),
         (["enroll", "other.gallery", "support", "--encoder", "identity"], "was made with other weights"),
@@ -124,7 +124,8 @@ def test_two_that_enroll_at_once_lose_nothing(place, monkeypatch, gaussproto):
     """The second is told to wait; what the first has put in is there afterwards."""
     monkeypatch.chdir(place)
     monkeypatch.setenv("COLUMNS", "200")
-    with locked(place / "shared" / "it.gallery", "wait for it"):
+    gallery = place / "shared" / "it.gallery"
+    with locked(lock_beside(gallery), gallery, "wait for it"):
         code, _, err = gaussproto("enroll", "shared/it.gallery", "support", *ENCODER)
     assert code == 2
     assert "another process is using shared/it.gallery: wait until it has finished" in err

@@ -160,8 +160,14 @@ def test_stop_and_resume_by_command(place):
         (["train"], "PRESET"),
         (["evaluate", "nothing"], "'nothing' is not a run folder, a .safetensors file or bundled weights"),
         (["evaluate", "nothing.safetensors"], "the weights file nothing.safetensors does not exist"),
-        (["evaluate", "runs/tiny", "--shots", "few"], "--shots must be whole numbers, e.g. 1,5 or 1-19"),
-        (["evaluate", "runs/tiny", "--shots", "5-1"], "--shots must be whole numbers, e.g. 1,5 or 1-19"),
+        (
+            ["evaluate", "runs/tiny", "--shots", "few"],
+            "--shots must be whole numbers of at most 100,000",
+        ),
+        (
+            ["evaluate", "runs/tiny", "--shots", "5-1"],
+            "--shots must be whole numbers of at most 100,000",
+        ),
         (["evaluate", "omniglot-small", "--checkpoints", "top"], "--checkpoints top needs a run folder"),
         (["evaluate", "runs/tiny", "--shots", "25"], "shots must be from 1 to 19"),
         (["evaluate", "runs/tiny", "--ways", "1"], "ways must be from 2"),

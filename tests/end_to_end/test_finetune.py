@@ -6,6 +6,8 @@ import pytest
 import torch
 from PIL import Image
 
+from gaussproto.files import read_json
+
 COUNTS = [8, 5, 8, 7, 9, 8]
 
 
@@ -44,7 +46,7 @@ def test_colour_from_grey_weights_to_answers(place, gaussproto):
     assert (config["episode"]["way"], config["network"]["channels"]) == (4, 3)
     assert json.loads((place / "runs/mine/metrics.json").read_text())["training"]["init"] == "init.safetensors"
 
-    split = json.loads((place / "runs/mine/split.json").read_text())
+    split = read_json(place / "runs/mine/split.json")
     assert sorted(split["train"] + split["test"]) == [f"sign {c}" for c in range(6)]
     assert split == config["data"]["split"]
     code, out, said = gaussproto("evaluate", "runs/mine", "--json")
@@ -65,7 +67,7 @@ def test_colour_from_grey_weights_to_answers(place, gaussproto):
     code, _, said = gaussproto(*train, "--split", "swapped.json", "--out", "runs/swapped")
     assert code == 0, said
     assert "episodes are reduced to fit the data: 2 classes of 7 images" in said
-    assert json.loads((place / "runs/swapped/split.json").read_text()) == swapped
+    assert read_json(place / "runs/swapped/split.json") == swapped
     code, _, said = gaussproto(*train, "--split", "swapped.json", "--out", "runs/mine", "--resume")
     assert code == 2
     assert "runs/mine contains a run with other settings (split was 4 classes train, 2 classes test and is now" in said
@@ -104,7 +106,7 @@ FINETUNE = ["train", "finetune", "--init", "init.safetensors", "--out", "runs/ne
         ([*FINETUNE, "--data", "photos", "--init", "photos"], "photos is not a run folder"),
         ([*FINETUNE, "--data", "photos", "--init", "text.safetensors"], "not a readable weights file"),
         ([*FINETUNE, "--data", "photos", "--encoder", "big", "--filters", "8"], "have the filters 16,16,16"),
-        ([*FINETUNE, "--data", "photos", "--split", "nothing.json"], "the file nothing.json does not exist"),
+        ([*FINETUNE, "--data", "photos", "--split", "nothing.json"], "the JSON file nothing.json does not exist"),
         ([*FINETUNE, "--data", "photos", "--split", "empty.json"], "at least two classes in test (found 0)"),
         ([*FINETUNE, "--data", "photos", "--split", "unknown.json"], "found 1 unknown, for example 'cat'"),
         ([*FINETUNE, "--data", "strokes", "--split", "unknown.json"], "strokes has a fixed split"),

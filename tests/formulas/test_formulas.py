@@ -256,3 +256,30 @@ def test_steep_full_precisions_in_single_precision(seed, spread):
     assert torch.isfinite(p).all()
     if spread < 1:
         torch.testing.assert_close(p.double(), exact, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("covariance", ["none", *COVARIANCES])
+@given(far=st.sampled_from([1e2, 1e4, 1e6, 1e8, 1e12]), seed=seeds)
+@settings(max_examples=20, deadline=None)
+def test_a_far_class_does_not_spoil_the_distances_of_the_others(dtype, covariance, far, seed):
+    C, N, D = 5, 4, 6
+    x, p = points(seed, N, D).to(dtype), points(seed + 1, C, D).to(dtype)
+    p[-1] += far
+    s = None
+    if covariance != "none":
+        shape = {"radius": (C, 1), "diagonal": (C, D), "full": (C, D, D)}[covariance]
+        s = points(seed + 2, *shape).abs() + 0.5
+        s = (s @ s.mT + torch.eye(D, dtype=s.dtype) if covariance == "full" else s).to(dtype)
+    difference = x.double()[:, None] - p.double()
+    S = torch.eye(D, dtype=torch.float64) * torch.ones(C, 1, 1)
+    if s is not None:
+        S = s.double() if covariance == "full" else torch.diag_embed(s.double().expand(C, D))
+    expected = torch.einsum("ncd,cde,nce->nc", difference, S, difference).sqrt()
+    tolerance = {"rtol": 1e-3 if dtype == torch.float32 else 1e-7, "atol": 0.0}
+    torch.testing.assert_close(distances(x, p, s).double(), expected, **tolerance)
+    as_arrays = distances(x.numpy(), p.numpy(), None if s is None else s.numpy())
+    np.testing.assert_allclose(as_arrays, expected, **tolerance)
+    order = find_distance("euclidean").order(x[None], p[None], None if s is None else s[None])[0]
+    nearest, chosen = expected.min(dim=1).values, order.argmin(dim=0)
+    assert (expected.gather(1, chosen[:, None])[:, 0] <= 1.001 * nearest).all()

@@ -10,6 +10,7 @@ import pytest
 from gaussproto.config import RunConfig
 from gaussproto.data.load import Split
 from gaussproto.errors import InputError
+from gaussproto.files import read_json, write_json
 from gaussproto.paper.figures import FIGURES, PaperFigure, write_figures
 from gaussproto.paper.rows import LITERATURE, ROWS, SMALL_RADIUS, TABLES, TARGETS, Budget, Row
 from gaussproto.paper.run import reproduce, select_rows, train_and_score
@@ -85,7 +86,7 @@ def test_data_of_few_images_is_scored_as_far_as_it_goes(split, tmp_path):
 
 def test_what_is_done_is_skipped_and_what_is_missing_is_measured(scored, split, monkeypatch):
     path = scored / "metrics.json"
-    whole = json.loads(path.read_text())
+    whole = read_json(path)
 
     def must_not(*args, **kwargs):
         raise AssertionError("done already")
@@ -94,17 +95,17 @@ def test_what_is_done_is_skipped_and_what_is_missing_is_measured(scored, split, 
         for name in ("train", "evaluate", "damage_study"):
             patch.setattr(f"gaussproto.paper.run.{name}", must_not)
         assert train_and_score(tiny(), split, scored) is None
-    assert json.loads(path.read_text()) == whole
+    assert read_json(path) == whole
 
-    part = json.loads(path.read_text())
+    part = read_json(path)
     part["damage"] = None
     part["evaluations"] = [each for each in part["evaluations"] if each["norm"] != "batch"]
     (last,) = [each for each in part["evaluations"] if each["checkpoint"] == "last"]
     last |= {"rounds": 3, "scores": []}  # as --rounds 3 leaves it
     part["curve"].pop(1)
-    path.write_text(json.dumps(part))
+    write_json(path, part)
     train_and_score(tiny(), split, scored)
-    assert json.loads(path.read_text()) == whole
+    assert read_json(path) == whole
 
 
 def test_another_recipe_in_the_same_folder_is_refused(scored, split):

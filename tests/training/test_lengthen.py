@@ -7,8 +7,10 @@ import pytest
 import torch
 
 from gaussproto import InputError, LabelledImages, preset, train
+from gaussproto.arrays import read_arrays, write_arrays
 from gaussproto.config import GIVEN, Stage
 from gaussproto.data.load import load_data
+from gaussproto.files import read_json, write_json
 from gaussproto.runs.folder import RunFolder
 from gaussproto.training.step import learning_rate
 
@@ -94,9 +96,11 @@ def test_runs_of_before_are_resumed_whatever_data_they_recorded(characters, tmp_
     nameless = replace(characters, source=None)
     run = RunFolder(tmp_path / "run")
     train(tiny(), nameless, run.path)
-    config = json.loads(run.config.read_text())
+    config = read_json(run.config)
     config["data"] |= {"data": "omniglot", "ink": "bright"}
-    run.config.write_text(json.dumps(config))
+    write_json(run.config, config)
+    file = read_arrays(run.last, "checkpoint", "pt")
+    write_arrays(run.last, file.arrays, file.metadata | {"config": json.dumps(config)})
     assert train(tiny(), nameless, run.path, resume=True).episodes == 8
     with pytest.raises(InputError, match="training images"):
         train(tiny(), nameless.select(range(20)), run.path, resume=True)

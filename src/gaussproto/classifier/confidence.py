@@ -1,5 +1,6 @@
 """The confidence of a classifier: distances, temperature, and thresholds for unknown images."""
 
+from collections.abc import Callable
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -8,9 +9,10 @@ import numpy as np
 from gaussproto.classifier.encoders.card import Card
 from gaussproto.classifier.examples import Examples
 from gaussproto.errors import InputError
-from gaussproto.formulas.confidence import check_rate, distance_scale, reject_threshold
+from gaussproto.formulas.confidence import check_rate, distance_scale, probabilities, reject_threshold
 from gaussproto.formulas.distance import find_distance
 
+PAIRS = 1_000_000  # distances of a block
 ROUNDING = 1e-6  # a Euclidean distance below this share of the largest is a rounding error
 
 
@@ -54,6 +56,15 @@ def temperature_of(card: Card, given: float | None, examples: Examples, distance
     return card.calibration.temperature * distance_scale(examples.shots.mean(), distance, in_distance)
 
 
+def judge(
+    d: np.ndarray, thresholds: np.ndarray | None, card: Card, temperature: float | None, examples: Examples,
+    distance: str, in_distance: bool,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """Return the probability of each class (N, C) and whether each image is unknown (N,), from the distances (N, C)."""
+    scale = temperature_of(card, temperature, examples, distance, in_distance)
+    return probabilities(d, scale), is_unknown(d, thresholds, distance)
+
+
 def class_thresholds(
     card: Card, rate: float | None, examples: Examples, distance: str, in_distance: bool
 ) -> np.ndarray | None:
@@ -62,7 +73,21 @@ def class_thresholds(
         return None
     calibration = card.calibration if distance == card.distance else None
     threshold = reject_threshold(examples.left_out(distance, in_distance), float(rate), calibration)
-    return np.array([threshold * distance_scale(shot, distance, in_distance) for shot in examples.shots.tolist()])
+    shots, of_class = np.unique(examples.shots, return_inverse=True)
+    return threshold * np.array([distance_scale(shot, distance, in_distance) for shot in shots.tolist()])[of_class]
+
+
+def nearest_classes(
+    measure: Callable[[np.ndarray], np.ndarray], x: np.ndarray, C: int, thresholds: np.ndarray | None, distance: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the nearest of C classes (N,) and whether each image is unknown (N,), in blocks to save memory."""
+    nearest, unknown = np.empty(len(x), dtype=int), np.empty(len(x), dtype=bool)
+    block = max(1, PAIRS // C)
+    for i in range(0, len(x), block):
+        d = measure(x[i : i + block])
+        nearest[i : i + block] = d.argmin(axis=1)
+        unknown[i : i + block] = is_unknown(d, thresholds, distance)
+    return nearest, unknown
 
 
 def is_unknown(d: np.ndarray, thresholds: np.ndarray | None, distance: str) -> np.ndarray:

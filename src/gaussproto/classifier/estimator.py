@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeatures
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from gaussproto.classifier.confidence import Confidence, check_parameters, class_thresholds, is_unknown, temperature_of
+from gaussproto.classifier.confidence import Confidence, check_parameters, class_thresholds, judge, nearest_classes
 from gaussproto.classifier.encoders.card import Encoder
 from gaussproto.classifier.encoders.find import Engine, InkParameter, find_encoder, takes_vectors
 from gaussproto.classifier.examples import Examples
@@ -19,7 +19,6 @@ from gaussproto.classifier.inputs import check_as_many, list_images, read_images
 from gaussproto.data.labels import as_array, check_among, read_labels
 from gaussproto.data.picture import with_bright_ink
 from gaussproto.errors import InputError, restored_on_error
-from gaussproto.formulas.confidence import probabilities
 from gaussproto.formulas.distance import find_distance
 from gaussproto.formulas.embedded import Embedded
 
@@ -150,11 +149,12 @@ class GaussianPrototypeClassifier(
         Returns:
             (N,) labels. With `reject`, an array of objects that holds None for unknown images.
         """
-        d = self._distances(self._embed(X)[0].x)
-        labels: np.ndarray = self.classes_[d.argmin(axis=1)]
-        if self.reject is not None:
+        x, thresholds = self._embed(X)[0].x, self._thresholds()
+        nearest, unknown = nearest_classes(self._distances, x, len(self.classes_), thresholds, self._metric[0])
+        labels: np.ndarray = self.classes_[nearest]
+        if thresholds is not None:
             labels = labels.astype(object)
-            labels[is_unknown(d, self._thresholds(), self._metric[0])] = None
+            labels[unknown] = None
         return labels
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -179,9 +179,8 @@ class GaussianPrototypeClassifier(
         """
         embedded, names, pixels = self._embed(X)
         d, thresholds = self._distances(embedded.x), self._thresholds()
-        temperature = temperature_of(self.encoder_, self.temperature, self._examples, *self._metric)
-        unknown = is_unknown(d, thresholds, self._metric[0])
-        return Confidence(d, probabilities(d, temperature), unknown, thresholds, names, pixels)
+        answers = judge(d, thresholds, self.encoder_, self.temperature, self._examples, *self._metric)
+        return Confidence(d, *answers, thresholds, names, pixels)
 
     def explain(self, X: Any, path: Path | str, top: int = 3) -> list[Path]:
         """Draw each image with its nearest classes and the weights of their examples.
@@ -288,6 +287,9 @@ class GaussianPrototypeClassifier(
         """Return (N, C) distances, in float64 so that a result does not depend on the other images."""
         distance, in_distance = self._metric
         s_class = self.precisions_ if in_distance else None
+        if x.shape[1] != self.prototypes_.shape[1]:
+            sizes = f"{x.shape[1]} and {self.prototypes_.shape[1]}"
+            raise InputError(f"embeddings of images and classes must have one size (found {sizes}): fit again")
         with np.errstate(all="ignore"):
             d: np.ndarray = find_distance(distance).value(x.astype(np.float64), self.prototypes_, s_class)
         if not np.isfinite(d).all():

@@ -65,8 +65,8 @@ class Examples:
         return members[np.argsort(-self.weights[members], kind="stable")]
 
     def left_out(self, distance: str, in_distance: bool) -> np.ndarray:
-        """Return the `left_out_distances` of the examples. They are computed once."""
+        """Return the `left_out_distances` of the examples, sorted. They are computed once."""
         metric = distance, in_distance
         if metric not in self._left_out:
-            self._left_out[metric] = left_out_distances(self.embedded, self.index, *metric)
+            self._left_out[metric] = np.sort(left_out_distances(self.embedded, self.index, *metric))
         return self._left_out[metric]

@@ -9,7 +9,7 @@ import numpy as np
 
 from gaussproto.classifier.confidence import Confidence
 from gaussproto.classifier.examples import Examples
-from gaussproto.errors import InputError
+from gaussproto.errors import InputError, visible
 from gaussproto.files import write_then_rename
 
 
@@ -48,7 +48,7 @@ def draw_answers(
     paths = _paths(path, answers.names)
     for i, (name, picture) in enumerate(zip(answers.names, paths, strict=True)):
         nearest = answers.distances[i].argsort(kind="stable")[:top].tolist()
-        title = Path(name).name or f"image {i}"
+        title = visible(Path(name).name) or f"image {i}"
         figure = explanation(title, answers.pixels[i], bool(answers.unknown[i]), [neighbour(i, c) for c in nearest])
         with write_then_rename(picture) as temporary:
             extension = cast(Literal["svg", "png"], path.suffix.lower()[1:])

@@ -1,25 +1,25 @@
 """The gallery file: examples, classes and the digest of the weights in safetensors format, never a pickle."""
 
 import json
+import os
 from collections.abc import Hashable
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, ValidationError
-from safetensors.numpy import save_file
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from gaussproto.arrays import digest_of_arrays, read_arrays, write_arrays
 from gaussproto.classifier.encoders.card import Encoder
 from gaussproto.classifier.examples import Examples
 from gaussproto.data.labels import from_json, to_json
-from gaussproto.errors import InputError
-from gaussproto.files import digest_of_arrays, read_safetensors, write_then_rename
-from gaussproto.formulas.confidence import Calibration
+from gaussproto.errors import InputError, is_unicode, visible
+from gaussproto.formulas.confidence import RATES, Calibration
 from gaussproto.formulas.embedded import Embedded
-from gaussproto.setting_types import DistanceName, Ink, first_problem
+from gaussproto.setting_types import LARGEST_IMAGE, DistanceName, Ink, first_problem
 
 METADATA = "gaussproto-gallery"
-CHECKSUM = "sha256"
+OLD_CHECKSUM = "sha256"  # in galleries of earlier versions
 VERSION = 1
 PARAMETERS = ("ink", "image_size", "distance", "temperature", "reject")  # of the classifier, as the user passed them
 
@@ -34,11 +34,11 @@ class Settings(BaseModel):
     digest: str  # of the weights
     ink: Literal["auto"] | Ink
     ink_used: Ink  # what `auto` meant for these weights
-    image_size: int | None
-    image_size_used: int
+    image_size: int | None = Field(ge=1, le=LARGEST_IMAGE)
+    image_size_used: int = Field(ge=1, le=LARGEST_IMAGE)
     distance: DistanceName | None
-    temperature: float | None
-    reject: float | None = None
+    temperature: float | None = Field(gt=0, allow_inf_nan=False)
+    reject: float | None = Field(default=None, ge=RATES[0], le=RATES[-1])
     calibration: Calibration | None = None  # of the weights at the time of saving
     features: int | None = None  # size of a vector; None for images
     feature_names: list[str] | None = None
@@ -46,6 +46,8 @@ class Settings(BaseModel):
 
 def settings_of(clf: Any, encoder: Encoder) -> Settings:
     feature_names = getattr(clf, "feature_names_in_", None)
+    if not is_unicode(encoder.source or ""):
+        raise InputError(f"the path of the weights, {visible(str(encoder.source))}, is not valid UTF-8: rename it")
     return Settings(
         **{name: getattr(clf, name) for name in PARAMETERS},
         source=encoder.source,
@@ -70,17 +72,15 @@ def write_gallery(settings: Settings, examples: Examples, path: Path) -> None:
         "precisions": examples.prototypes.s,
     }
     arrays = {name: np.ascontiguousarray(array) for name, array in tensors.items() if array is not None}
-    header = settings.model_dump_json()
-    with write_then_rename(path) as temporary:
-        save_file(arrays, temporary, metadata={METADATA: header, CHECKSUM: digest_of_arrays(header, arrays)})
+    write_arrays(path, arrays, {METADATA: settings.model_dump_json()})
 
 
 def read_gallery(path: Path) -> tuple[Settings, Embedded[np.ndarray], list[Hashable], list[str]]:
     """Return the settings, and the embeddings, labels and files of the examples."""
-    if not path.exists():
+    if not os.path.lexists(path):
         raise InputError(f"the gallery {path} does not exist: create it with `gaussproto enroll` or `save`")
-    header, tensors, _ = read_safetensors(path, "gallery")
-    metadata = header.get(METADATA)
+    file = read_arrays(path, "gallery")
+    metadata, tensors = file.metadata.get(METADATA), file.arrays
     if metadata is None:
         remedy = "pass a file written by `gaussproto enroll` or `save`"
         raise InputError(f"{path} is a safetensors file, but not a gallery: {remedy}")
@@ -89,16 +89,21 @@ def read_gallery(path: Path) -> tuple[Settings, Embedded[np.ndarray], list[Hasha
         if version != VERSION:
             reads = f"this gaussproto reads version {VERSION}: install a newer gaussproto"
             raise InputError(f"{path} is a gallery of version {version}, but {reads}")
-        if header.get(CHECKSUM) != digest_of_arrays(metadata, tensors):
+        if not file.checked and file.metadata.get(OLD_CHECKSUM) != digest_of_arrays(metadata, tensors):
             raise InputError(f"{path} is a damaged gallery (its checksum does not match): create it again")
         settings = Settings.model_validate_json(metadata)
         classes = from_json(tensors["classes"].tobytes())
-        names: list[str] = json.loads(tensors["names"].tobytes())
+        names = TypeAdapter(list[str]).validate_json(tensors["names"].tobytes())
         embedded = Embedded(tensors["embeddings"], tensors.get("example_precisions"))
         index, C = tensors["labels"].tolist(), len(tensors["prototypes"])
-    except (KeyError, TypeError, ValidationError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        if tensors["labels"].dtype.kind not in "iu" or tensors["labels"].ndim != 1:
+            raise TypeError(f"its labels have the type {tensors['labels'].dtype}")
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
         problem = first_problem(error) if isinstance(error, ValidationError) else error
         raise InputError(f"{path} is a damaged gallery ({problem}): create it again") from error
+    _check_shapes(path, embedded)
     N = len(embedded)
     for name, part, length in (
         ("labels", index, N),
@@ -112,3 +117,26 @@ def read_gallery(path: Path) -> tuple[Settings, Embedded[np.ndarray], list[Hasha
     if set(index) != set(range(C)) or len(set(classes)) != C:
         raise InputError(f"{path} is a damaged gallery (its {C} classes do not match its examples): create it again")
     return settings, embedded, [classes[c] for c in index], names
+
+
+def _check_shapes(path: Path, embedded: Embedded[np.ndarray]) -> None:
+    """Raise InputError unless x is (N, D) and s is None, (N, 1), (N, D) or (N, D, D), all finite numbers."""
+    x, s = embedded
+    D = x.shape[-1] if x.ndim == 2 else None
+    shapes = {(len(x), 1), (len(x), D), (len(x), D, D)} if D else set()
+    parts = [x] if s is None else [x, s]
+    fits = bool(shapes) and len(x) > 0 and (s is None or s.shape in shapes)
+    if not fits or not all(_finite(part) for part in parts) or not _positive(s):
+        found = " and ".join(f"{part.dtype} {part.shape}" for part in parts)
+        problem = f"its embeddings or precisions have another shape or values that they cannot have: {found}"
+        raise InputError(f"{path} is a damaged gallery ({problem}): create it again")
+
+
+def _positive(s: np.ndarray | None) -> bool:
+    if s is None or s.ndim == 2:
+        return s is None or bool((s > 0).all())
+    return bool((np.linalg.eigvalsh(s.astype(np.float64)) > 0).all())
+
+
+def _finite(array: np.ndarray) -> bool:
+    return array.dtype.kind == "f" and bool(np.isfinite(array).all())

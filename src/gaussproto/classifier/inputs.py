@@ -1,7 +1,6 @@
 """Read what users pass to a classifier: arrays, PIL images, files and folders become uint8 pixels. Without torch."""
 
 from collections.abc import Hashable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,9 @@ from PIL import Image
 from sklearn.utils.validation import validate_data
 
 from gaussproto.data.labels import read_labels
-from gaussproto.data.picture import check_sides, class_files, image_files, open_image, resize, upright_8_bit
+from gaussproto.data.picture import check_sides, class_files, image_files, in_threads, read_image, resize, upright_8_bit
 from gaussproto.errors import InputError
+from gaussproto.files import is_folder
 
 CHANNELS = (1, 3, 4)  # grey, colour, colour with transparency
 
@@ -38,7 +38,7 @@ def list_images(X: Any) -> tuple[list[Any] | np.ndarray, list[str]]:
     """Return the images of a file, folder, list or array, and the file of each, or ""."""
     if isinstance(X, str | Path):
         path = Path(X)
-        files = image_files(path) if path.is_dir() else [path]
+        files = image_files(path) if is_folder(path) else [path]
         if not files:
             inner = sorted(folder.name for folder in path.iterdir() if folder.is_dir())
             folders = f", only folders, for example {inner[0]!r}" if inner else ""
@@ -81,22 +81,21 @@ def read_images(images: list[Any] | np.ndarray, size: int, channels: int) -> np.
         images = _bytes(images, "the array")
         if images.ndim == 3 and channels == 1 and images.shape[1:] == (size, size):
             return images[:, None].copy()
-    if any(isinstance(image, str | Path) for image in images):
-        with ThreadPoolExecutor() as pool:
-            pixels = list(pool.map(lambda i: _read(i, images[i], size, channels), range(len(images))))
-    else:
-        pixels = [_read(i, image, size, channels) for i, image in enumerate(images)]
-    return np.stack(pixels).reshape(-1, channels, size, size)
+
+    def read(i: int, large: bool = True) -> np.ndarray | None:
+        return _read(i, images[i], size, channels, large)
+
+    files = any(isinstance(image, str | Path) for image in images)
+    pixels: Iterable[Any] = in_threads(read, range(len(images))) if files else map(read, range(len(images)))
+    return np.stack(list(pixels)).reshape(-1, channels, size, size)
 
 
-def _read(i: int, image: Any, size: int, channels: int) -> np.ndarray:
+def _read(i: int, image: Any, size: int, channels: int, large: bool) -> np.ndarray | None:
     name = f"image {i}"
     if isinstance(image, str | Path):
         image, name = Path(image), str(image)
-        if not image.is_file():
-            raise InputError(f"the image file {image} does not exist: check the path")
     if isinstance(image, Path | bytes):
-        return resize(open_image(image, name), size, channels)
+        return read_image(image, name, size, channels, large)
     image = _from_tensor(image)
     if isinstance(image, np.ndarray):
         image = Image.fromarray(_channels_last(_bytes(image, name), name))

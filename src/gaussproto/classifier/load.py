@@ -57,6 +57,9 @@ def load(
             f"{path} was made with other weights (digest {settings.digest[:12]}) than {name_of(source)} (digest "
             f"{opened.digest[:12]}): pass the weights of the gallery as `encoder`, or create it again"
         )
+    if settings.image_size_used < opened.smallest_image:
+        smallest = f"at least {opened.smallest_image} pixels (found {settings.image_size_used})"
+        raise InputError(f"{path} is a damaged gallery (its images must have {smallest}): create it again")
     calibration = opened.calibration or settings.calibration
     opened = replace(opened, ink=settings.ink_used, image_size=settings.image_size_used, calibration=calibration)
     parameters = {name: getattr(settings, name) for name in PARAMETERS}

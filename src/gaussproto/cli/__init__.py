@@ -14,6 +14,7 @@ from gaussproto.cli.data import data, presets
 from gaussproto.cli.reproduce import reproduce
 from gaussproto.cli.run import calibrate, evaluate, export, report, train
 from gaussproto.errors import InputError
+from gaussproto.files import reason
 from gaussproto.training.memory import keep_freed_memory
 
 app = typer.Typer(
@@ -61,4 +62,14 @@ def main() -> None:
         code = console.fail(f"{error.format_message().rstrip('.')} (see `{place} --help`)")
     except (typer.Abort, KeyboardInterrupt):
         code = 130
+    except BrokenPipeError:  # the reader of our output has ended, for example `head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 141
+    except OSError as error:
+        place = f"use {error.filename}" if error.filename else "write the output"
+        code = console.fail(f"cannot {place} ({reason(error)}): check the path, its permissions and the free space")
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and "memory" not in str(error):
+            raise
+        code = console.fail(f"not enough memory ({reason(error)}): use smaller images, batches or networks")
     sys.exit(code if isinstance(code, int) else 0)

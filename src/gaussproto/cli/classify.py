@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -114,11 +115,12 @@ def enroll(
     Afterwards, `gaussproto classify --gallery` needs this file, but not the images.
     """
     from gaussproto.data.picture import class_files
-    from gaussproto.files import locked
+    from gaussproto.files import lock_beside, locked
 
     files = [(file, name) for name, some in class_files(folder).items() for file in some]
     total = len(files)
-    with console.progress_bars() as bars, locked(gallery, "wait until it has finished"):
+    lock = locked(lock_beside(gallery), gallery, "wait until it has finished")
+    with console.progress_bars() as bars, lock:
         exists = gallery.exists()
         clf = _classifier(gallery if exists else None, encoder, ink, engine, device)
         bars("enrolling", 0, total)
@@ -184,10 +186,12 @@ def _not_known(clf: GaussianPrototypeClassifier, files: list[tuple[Path, str]]) 
     """Return the files whose embedding differs from all examples of the same class."""
     import numpy as np
 
-    labels = np.array([str(label) for label in clf.example_labels_.tolist()])
+    members = defaultdict[str, list[int]](list)
+    for i, label in enumerate(clf.example_labels_.tolist()):
+        members[str(label)].append(i)
     new = []
     for x, (file, name) in zip(clf.transform([file for file, _ in files]), files, strict=True):
-        distances = np.linalg.norm(clf.example_embeddings_[labels == name] - x, axis=1)
+        distances = np.linalg.norm(clf.example_embeddings_[members[name]] - x, axis=1)
         if (distances > SAME * (1e-12 + np.linalg.norm(x))).all():
             new.append((file, name))
     return new
@@ -195,7 +199,10 @@ def _not_known(clf: GaussianPrototypeClassifier, files: list[tuple[Path, str]]) 
 
 def _lightest(clf: GaussianPrototypeClassifier) -> Iterator[list[str]]:
     """Yield for each class its number of examples, the one with the lowest weight, and this weight."""
+    lightest, counts = dict[Any, int](), Counter(clf.example_labels_.tolist())
+    for i, label in enumerate(clf.example_labels_.tolist()):
+        if label not in lightest or clf.example_weights_[i] < clf.example_weights_[lightest[label]]:
+            lightest[label] = i
     for label in clf.classes_.tolist():
-        (members,) = (clf.example_labels_ == label).nonzero()
-        i, count = min(members, key=clf.example_weights_.__getitem__), len(members)
+        i, count = lightest[label], counts[label]
         yield [str(label), str(count), clf.example_names_[i], f"{clf.example_weights_[i] * count:.2f}"]

@@ -15,13 +15,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Table
 from rich.text import Text
 
+from gaussproto.errors import visible
 from gaussproto.progress import time_text
 
 MANY_COLUMNS = 6  # a table with fewer is readable in any terminal
 PLAIN_EVERY = 10.0  # seconds between progress lines if stderr is not a terminal
 
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
+out = Console(highlight=False, emoji=False)
+err = Console(stderr=True, highlight=False, emoji=False)
 
 
 class Bars:
@@ -38,7 +39,7 @@ class Bars:
     def __call__(self, what: str, done: int, total: int | None = None, note: str = "") -> None:
         if self._progress is not None:
             if what not in self._tasks:
-                self._tasks[what] = self._progress.add_task(what, total=total, note="")
+                self._tasks[what] = self._progress.add_task(visible(what), total=total, note="")
             return self._progress.update(self._tasks[what], completed=done, total=total, note=note)
         now = time.monotonic()
         if done < self._done.get(what, 0):  # the same task begins again
@@ -64,7 +65,8 @@ class Bars:
 @contextmanager
 def progress_bars() -> Iterator[Bars]:
     """Yield `bars`. Call `bars(what, done, total, note)` to show progress."""
-    name, note = TextColumn("{task.description}"), TextColumn("[cyan]{task.fields[note]}")
+    name = TextColumn("{task.description}", markup=False)  # names of runs may look like markup
+    note = TextColumn("{task.fields[note]}", style="cyan", markup=False)
     columns = name, BarColumn(bar_width=28), MofNCompleteColumn(), note, TimeRemainingColumn()
     with Progress(*columns, console=err) if err.is_terminal else nullcontext() as progress:
         yield Bars(progress)
@@ -75,7 +77,24 @@ def print_json(content: Any) -> None:
 
 
 def print_csv(columns: list[str], rows: list[list[Any]]) -> None:
-    csv.writer(sys.stdout, lineterminator="\n").writerows([columns, *rows])
+    csv.writer(sys.stdout, lineterminator="\n").writerows(
+        [columns, *([_no_formula(cell) for cell in row] for row in rows)]
+    )
+
+
+def _no_formula(cell: Any) -> Any:
+    """Put an apostrophe before text that a spreadsheet would run as a formula. Numbers stay as they are.
+
+    >>> _no_formula("=1+1"), _no_formula("-1.5"), _no_formula("a=b")
+    ("'=1+1", '-1.5', 'a=b')
+    """
+    if not isinstance(cell, str) or not cell.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return cell
+    try:
+        float(cell)
+        return cell
+    except ValueError:
+        return f"'{cell}"
 
 
 def print_table(
@@ -87,10 +106,12 @@ def print_table(
         justify: Literal["left", "right"] = "right" if right and i >= right else "left"
         table.add_column(column, justify=justify, overflow="fold", no_wrap=i < whole)
     for row in rows:
-        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))  # names may look like markup
-    console = out if out.is_terminal else Console(width=1000, highlight=False)  # do not wrap lines in a pipe or a file
+        table.add_row(*map(_as_text, row))
+    console = (
+        out if out.is_terminal else Console(width=1000, highlight=False, emoji=False)
+    )  # do not wrap lines in a pipe or a file
     if title:
-        console.print(title, style="bold", markup=False, soft_wrap=True)
+        console.print(visible(title), style="bold", markup=False, soft_wrap=True)
     needed = Measurement.get(console, console.options.update(max_width=10_000), table).maximum
     if len(columns) >= MANY_COLUMNS and needed > console.width:
         return _print_records(console, columns, rows)
@@ -102,13 +123,17 @@ def _print_records(console: Console, columns: list[str], rows: Sequence[Sequence
     for row in rows:
         record = Table.grid(padding=(0, 2))
         for name, cell in zip(columns, row, strict=True):
-            record.add_row(Text(name, style="bold"), Text(cell) if isinstance(cell, str) else cell)
+            record.add_row(Text(name, style="bold"), _as_text(cell))
         console.print(record)
         console.print()
 
 
+def _as_text(cell: str | Text) -> Text:
+    return Text(visible(cell)) if isinstance(cell, str) else cell  # names may look like markup
+
+
 def say(message: str) -> None:
-    err.print(message, markup=False, soft_wrap=True)
+    err.print(visible(message), markup=False, soft_wrap=True)
 
 
 def show_warnings() -> None:
@@ -116,5 +141,5 @@ def show_warnings() -> None:
 
 
 def fail(message: str) -> int:
-    print(f"gaussproto: {' '.join(message.split())}", file=sys.stderr)
+    print(f"gaussproto: {visible(' '.join(message.split()))}", file=sys.stderr)
     return 2

@@ -53,8 +53,8 @@ def data(
 
     with console.progress_bars() as bars:
         if verify:
-            for part in source.PARTS.values():
-                source.decode_verified(part, source.find_or_fetch(part, data_root, bars), 28, bars)
+            source.omniglot("train", data_root=data_root, progress=bars, renew=True)
+            source.omniglot("test", data_root=data_root, progress=bars, renew=True)
             found["verified"] = True
         split = load_data(DataConfig(data=name), data_root, bars)
     if sheet:

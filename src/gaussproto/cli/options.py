@@ -12,8 +12,10 @@ from pydantic.fields import FieldInfo
 from typer import Argument, Option
 
 from gaussproto.config import LARGEST_SEED, SECTIONS, setting_fields
-from gaussproto.errors import InputError
+from gaussproto.errors import InputError, shortened
 from gaussproto.setting_types import Choices
+
+LARGEST_NUMBER = 100_000  # of classes or supports in a group
 
 Json = Annotated[bool, Option("--json", help="Print the result as one JSON object on stdout.")]
 DataRoot = Annotated[
@@ -77,6 +79,7 @@ def parse_numbers(text: str, what: str) -> list[int]:
     bounds = [part.partition("-") for part in text.split(",")]
     with suppress(ValueError):
         ranges = [range(int(low), int(high or low) + 1) for low, _, high in bounds]
-        if all(ranges):
+        if all(ranges) and max(each[-1] for each in ranges) <= LARGEST_NUMBER:
             return list(dict.fromkeys(chain(*ranges)))
-    raise InputError(f"--{what} must be whole numbers, e.g. 1,5 or 1-19 (found {text!r})")
+    limit = f"whole numbers of at most {LARGEST_NUMBER:,}"
+    raise InputError(f"--{what} must be {limit}, e.g. 1,5 or 1-19 (found {shortened(text)})")

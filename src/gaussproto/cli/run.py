@@ -136,12 +136,11 @@ def evaluate(
     """
     from gaussproto.data.load import load_data
     from gaussproto.evaluation import protocol
-    from gaussproto.runs.checkpoint import load_checkpoint
-    from gaussproto.runs.folder import RunFolder, find_weights, run_evaluation
+    from gaussproto.runs.folder import RunFolder, load_checkpoints, run_evaluation
 
     given_ways, given_shots = ways and parse_numbers(ways, "ways"), shots and parse_numbers(shots, "shots")
     run = RunFolder(Path(target))
-    loaded = [load_checkpoint(path) for path in find_weights(target, checkpoints)]
+    loaded = load_checkpoints(target, checkpoints)
     networks = [checkpoint.network(device) for checkpoint in loaded]
     config = _data_for(loaded[0].config, data, split)
     with console.progress_bars() as bars:
@@ -149,7 +148,10 @@ def evaluate(
         groups = given_ways or protocol.usual_ways(images), given_shots or protocol.usual_shots(images)
         result = protocol.evaluate(networks, images, *groups, rounds=rounds, norm=norm, seed=seed, progress=bars)
     if run.config.exists():
-        run.write_evaluation(config.data, checkpoints, loaded, result, split)
+        try:
+            run.write_evaluation(config.data, checkpoints, loaded, result, split)
+        except InputError as error:
+            console.say(f"warning: the scores are not saved: {error}")
     if json:
         evaluation = run_evaluation(target, config.data, checkpoints, loaded, result, split)
         return console.print_json(evaluation.model_dump(mode="json"))
@@ -212,7 +214,7 @@ def calibrate(
     check_rate(rate, "--rate")
     path = weights_file(target)
     run = RunFolder(Path(target))
-    with console.progress_bars() as bars, run.locked() if run.config.exists() else nullcontext():
+    with console.progress_bars() as bars, run.claimed() if run.config.exists() else nullcontext():
         calibration, scores = calibrate_weights(path, data_root, rate, seed, bars, device)
         if not is_bundled(path):
             write_calibration(path, calibration)

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import platformdirs
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from pydantic import TypeAdapter, ValidationError
 
+from gaussproto.arrays import read_arrays, write_arrays
 from gaussproto.data.images import LabelledImages
 from gaussproto.errors import InputError
-from gaussproto.files import write_then_rename
+
+NAMES = TypeAdapter(dict[str, tuple[str, ...]])
 
 
 def cache_folder() -> Path:
@@ -20,21 +21,35 @@ def cache_folder() -> Path:
     return Path(os.environ.get("GAUSSPROTO_CACHE") or platformdirs.user_cache_dir("gaussproto"))
 
 
-def cached_images(name: str, make: Callable[[], LabelledImages]) -> LabelledImages:
-    """Return images from the cache. If they are missing or unreadable, call `make` and store the result."""
+def cached_images(name: str, size: int, make: Callable[[], LabelledImages], renew: bool = False) -> LabelledImages:
+    """Return grey images of size x size pixels from the cache.
+
+    If they are missing, damaged or to be renewed, call `make` and store the result.
+    """
     path = cache_folder() / f"{name}.safetensors"
+    if os.path.lexists(path) and not renew:
+        try:
+            return _read(path, size)
+        except InputError as error:
+            warnings.warn(f"the cached images are prepared again ({error})", stacklevel=2)
+    images = make()
+    names = {"classes": images.classes, "alphabets": images.alphabets}
     try:
-        with safe_open(path, framework="pt") as file:  # memory-maps the pixels instead of copying them
-            names = json.loads(file.metadata()["names"])
-            classes, alphabets = tuple(names["classes"]), tuple(names["alphabets"])
-            return LabelledImages(file.get_tensor("images"), file.get_tensor("counts"), classes, alphabets)
-    except (OSError, SafetensorError):
-        images = make()
-    tensors = {"images": images.images, "counts": images.counts}
-    metadata = {"names": json.dumps({"classes": images.classes, "alphabets": images.alphabets})}
-    try:
-        with write_then_rename(path) as temporary:
-            save_file(tensors, temporary, metadata)
+        write_arrays(path, {"images": images.images, "counts": images.counts}, {"names": json.dumps(names)})
     except InputError as error:
         warnings.warn(f"the images are not cached and will be prepared again next time: {error}", stacklevel=2)
+    return images
+
+
+def _read(path: Path, size: int) -> LabelledImages:
+    file = read_arrays(path, "cache file", "pt")
+    if not file.checked:
+        raise InputError(f"{path} has no checksum")
+    try:
+        names = NAMES.validate_json(file.metadata["names"])
+        images = LabelledImages(file.arrays["images"], file.arrays["counts"], names["classes"], names["alphabets"])
+    except (KeyError, ValidationError) as error:
+        raise InputError(f"{path} is not a cache of images ({type(error).__name__})") from None
+    if not len(images) or images.images.shape[1:] != (1, size, size):
+        raise InputError(f"{path} must have images of {size} x {size} pixels (found {tuple(images.images.shape)})")
     return images

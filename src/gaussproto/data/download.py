@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from gaussproto.errors import InputError
+from gaussproto.files import locked, make_folder, sync_path
 from gaussproto.progress import Progress, silent
 
 CHUNK = 1 << 13  # bytes; a broken connection loses at most one chunk
+DOWNLOAD_WAIT = 3600  # seconds to wait for another process that downloads to the same folder
 
 
 def download(url: str, path: Path, md5: str, progress: Progress = silent, retries: int = 4) -> Path:
@@ -22,6 +24,7 @@ def download(url: str, path: Path, md5: str, progress: Progress = silent, retrie
 
     def fetch(url: str, output_file: str, _: Any) -> None:
         _fetch_rest(url, part, progress)
+        sync_path(part)
         part.replace(output_file)  # pooch checks the checksum, then renames or removes the file
 
     registry, urls = {path.name: f"md5:{md5}"}, {path.name: url}
@@ -30,7 +33,13 @@ def download(url: str, path: Path, md5: str, progress: Progress = silent, retrie
     level = logger.level
     logger.setLevel(logging.WARNING)  # otherwise it prints a line for each attempt between our progress bars
     try:
-        return Path(files.fetch(path.name, downloader=fetch))
+        make_folder(path.parent)
+        with locked(path.parent / ".download.lock", path, "wait until it has finished", wait=DOWNLOAD_WAIT):
+            for left in path.parent.glob("tmp????????"):  # by pooch, in a process that was killed
+                left.unlink()
+            return Path(files.fetch(path.name, downloader=fetch))
+    except InputError:
+        raise
     except (FileExistsError, NotADirectoryError, PermissionError) as error:
         hint = "set GAUSSPROTO_CACHE to a writable folder"
         raise InputError(f"cannot write to {path.parent} ({_reason(error)}): {hint}") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -99,8 +100,10 @@ class LabelledImages:
             kind = f"{self.images.dtype} of shape {tuple(self.images.shape)}"
             raise InputError(f"images must be a uint8 tensor of shape (N, channels, H, W) (found {kind})")
         if len(set(self.classes)) < len(self.classes):
-            twice = next(name for name in self.classes if self.classes.count(name) > 1)
+            twice = Counter(self.classes).most_common(1)[0][0]
             raise InputError(f"the class {twice!r} appears more than once: give every class its own name")
+        if self.counts.is_floating_point() or bool((self.counts < 0).any()):
+            raise InputError(f"counts must be whole numbers of at least 0 (found {self.counts.tolist()[:5]})")
         C, total = len(self.classes), int(self.counts.sum())
         if self.counts.shape != (C,) or len(self.alphabets) != C or total != len(self.images):
             raise InputError(
@@ -152,10 +155,18 @@ class LabelledImages:
             raise InputError(f"all classes must have the same number of images (found {low} to {high}): use `gather`")
         return self.images.view(self.way, -1, *self.images.shape[1:])
 
-    def fingerprint(self) -> str:
-        """Return a hash of the class names, their order, the counts and the image size."""
+    def fingerprint(self, pixels: bool = True) -> str:
+        """Return a hash of the class names, their order, the counts, the image size and the pixels."""
         content = json.dumps([self.classes, self.counts.tolist(), self.images.shape[1:]])
-        return hashlib.sha256(content.encode()).hexdigest()[:16]
+        digest = hashlib.sha256(content.encode())
+        if not pixels:
+            return digest.hexdigest()[:16]
+        digest.update(self.images.cpu().contiguous().numpy().data)
+        return digest.hexdigest()
+
+    def has_fingerprint(self, fingerprint: str) -> bool:
+        """Return whether these images have a fingerprint. Those of earlier versions are shorter, without the pixels."""
+        return fingerprint == self.fingerprint(pixels=len(fingerprint) > 16)
 
     def gather(self, classes: Tensor, drawings: Tensor) -> Tensor:
         """Return images (C, K, channels, H, W), given the indices of classes (C,) and of their drawings (C, K)."""

@@ -65,7 +65,8 @@ def classes_of(labels: Iterable[Hashable]) -> list[Hashable]:
 
 
 def check_among(labels: Sequence[Hashable], classes: Sequence[Hashable]) -> None:
-    others = [label for label in dict.fromkeys(labels) if label not in classes]
+    allowed = set(classes)
+    others = [label for label in dict.fromkeys(labels) if label not in allowed]
     if others:
         raise InputError(f"the label {others[0]!r} is not among `classes`: add it, or leave out `classes`")
 
@@ -102,7 +103,10 @@ def _check_json(part: Any, label: Hashable) -> None:
 
 
 def from_json(text: str | bytes) -> list[Hashable]:
-    return [_checked(_tuples(label)) for label in json.loads(text)]
+    labels = json.loads(text)
+    if not isinstance(labels, list):
+        raise InputError(f"labels must be a list (found {type(labels).__name__})")
+    return [_checked(_tuples(label)) for label in labels]
 
 
 def _tuples(label: Any) -> Any:

@@ -4,7 +4,6 @@ import hashlib
 import re
 import warnings
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -16,15 +15,17 @@ from gaussproto.config import DRAWN, GIVEN, DataConfig
 from gaussproto.data.cache import cached_images
 from gaussproto.data.images import LabelledImages
 from gaussproto.data.omniglot import omniglot
-from gaussproto.data.picture import class_files, open_image, resize, with_bright_ink
+from gaussproto.data.picture import class_files, in_threads, read_image, with_bright_ink
 from gaussproto.data.strokes import strokes
 from gaussproto.errors import InputError
+from gaussproto.files import megabytes, memory
 from gaussproto.formulas.named import find_callable
 from gaussproto.progress import Progress, silent
 from gaussproto.setting_types import Ink
 from gaussproto.split import ClassSplit, choose_split
 
 STROKES_TEST = 15  # of the 50 invented alphabets
+DRAWN_IMAGES = 30_000  # of omniglot and of strokes, about
 
 
 class Split(NamedTuple):
@@ -141,6 +142,10 @@ def _drawn(config: DataConfig, data_root: Path | None, progress: Progress) -> tu
     if config.channels != 1:
         raise InputError(f"channels must be 1 for {config.data}, which is grey (found {config.channels})")
     size = config.image_size
+    needed = 4 * DRAWN_IMAGES * size**2  # with rotations
+    if needed > memory():
+        found = f"found {size}, which needs {megabytes(needed)}"
+        raise InputError(f"image_size is too large for the memory of this machine ({found}): choose a smaller one")
     if config.data == "omniglot":
         return omniglot("train", size, data_root, progress), omniglot("test", size, data_root, progress)
 
@@ -152,7 +157,7 @@ def _drawn(config: DataConfig, data_root: Path | None, progress: Progress) -> tu
 
     # The name contains a hash of the source file, so that a change to the drawing code invalidates the cache.
     version = hashlib.sha256(Path(strokes.__code__.co_filename).read_bytes()).hexdigest()[:8]
-    images = cached_images(f"strokes-{size}-{version}", draw)
+    images = cached_images(f"strokes-{size}-{version}", size, draw)
     return _by_alphabet(images, set(list(dict.fromkeys(images.alphabets))[-STROKES_TEST:]))
 
 
@@ -170,14 +175,13 @@ def folder(
     files = files or class_files(root)
     paths = [path for images in files.values() for path in images]
 
-    def decode(path: Path) -> np.ndarray:
-        return resize(open_image(path, str(path)), size, channels)
+    def decode(path: Path, large: bool) -> np.ndarray | None:
+        return read_image(path, str(path), size, channels, large)
 
     pixels = np.empty((len(paths), channels, size, size), dtype=np.uint8)
-    with ThreadPoolExecutor() as pool:
-        for i, image in enumerate(pool.map(decode, paths)):
-            pixels[i] = image
-            progress(f"reading {root.name}", i + 1, len(paths))
+    for i, image in enumerate(in_threads(decode, paths)):
+        pixels[i] = image
+        progress(f"reading {root.name}", i + 1, len(paths))
     counts = torch.tensor([len(images) for images in files.values()])
     images = torch.from_numpy(with_bright_ink(pixels, ink))
     return LabelledImages(images, counts, tuple(files), (root.name,) * len(files))

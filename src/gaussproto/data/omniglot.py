@@ -5,6 +5,7 @@ import os
 import zipfile
 import zlib
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Literal
 
@@ -17,11 +18,14 @@ from gaussproto.data.download import download
 from gaussproto.data.images import LabelledImages
 from gaussproto.data.picture import open_image, resize
 from gaussproto.errors import InputError
+from gaussproto.files import megabytes, read_file
 from gaussproto.progress import Progress, silent
 
 URL = "https://raw.githubusercontent.com/brendenlake/omniglot/master/python"
 DRAWINGS = 20  # of each character, each by a different person
 SIDE = 105  # of a published image, in pixels
+LARGEST_DRAWING = 20_000  # bytes; the published files have fewer than 500
+LARGEST_ZIP = 50_000_000  # bytes; the published files have fewer than 10 million
 
 
 @dataclass(frozen=True)
@@ -66,18 +70,24 @@ PARTS: dict[str, Part] = {"train": BACKGROUND, "test": EVALUATION}
 
 
 def omniglot(
-    split: Literal["train", "test"], size: int = 28, data_root: Path | None = None, progress: Progress = silent
-) -> LabelledImages:
+    split: Literal["train", "test"], size: int = 28, data_root: Path | None = None, progress: Progress = silent,
+    renew: bool = False,
+) -> LabelledImages:  # fmt: skip
     """Load the 30 background alphabets (train) or the 20 evaluation alphabets (test), with bright ink.
 
     `data_root` is the folder with the zips or the extracted folders. By default, `GAUSSPROTO_DATA` and then the user's
-    cache are searched, and missing files are downloaded.
+    cache are searched, and missing files are downloaded. With `renew`, the files are read again and the cache is
+    replaced.
     """
     part = PARTS[split]
     if data_root is not None:
         find_or_fetch(part, data_root)  # refuses a wrong folder, even if the images are cached
     name = f"omniglot-{part.name}-{size}-{part.digest[:8]}"
-    return cached_images(name, lambda: decode_verified(part, find_or_fetch(part, data_root, progress), size, progress))
+
+    def decode() -> LabelledImages:
+        return decode_verified(part, find_or_fetch(part, data_root, progress), size, progress)
+
+    return cached_images(name, size, decode, renew)
 
 
 def named_root(data_root: Path | None = None) -> Path | None:
@@ -150,12 +160,25 @@ def published_files(part: Part, source: Path) -> dict[str, bytes]:
 
 
 def _read_all(part: Part, source: Path) -> dict[str, bytes]:
-    """Return every PNG file (at most 10 MB in total) by its path, which begins with the name of the part."""
+    """Return every PNG file by its path, which begins with the name of the part."""
     if source.is_dir():
         paths = source.rglob("*.png")
-        return {f"{part.name}/{path.relative_to(source).as_posix()}": path.read_bytes() for path in paths}
+        return {
+            f"{part.name}/{path.relative_to(source).as_posix()}": read_file(path, "image file", LARGEST_DRAWING)
+            for path in paths
+        }
     try:
-        with zipfile.ZipFile(source) as archive:
-            return {name: archive.read(name) for name in archive.namelist() if name.endswith(".png")}
-    except (zipfile.BadZipFile, zlib.error, OSError, EOFError) as error:
-        raise InputError(f"{source} is not a complete zip file ({error}): remove it and download it again") from error
+        content = BytesIO(read_file(source, "zip file", LARGEST_ZIP))
+        with zipfile.ZipFile(content) as archive:
+            entries = [entry for entry in archive.infolist() if entry.filename.endswith(".png")]
+            for entry in entries:
+                size = max(entry.file_size, entry.compress_size)
+                if size > LARGEST_DRAWING or entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                    found = f"found {megabytes(size)}" if size > LARGEST_DRAWING else "found another compression"
+                    limit = f"at most {LARGEST_DRAWING:,} bytes, stored or deflated ({found})"
+                    raise InputError(f"{entry.filename} in {source} must have {limit}: download the zip again")
+            return {entry.filename: archive.read(entry) for entry in entries}
+    except InputError:
+        raise
+    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError, ValueError) as error:
+        raise InputError(f"{source} is not a readable zip file ({error}): remove it and download it again") from error

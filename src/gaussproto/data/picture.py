@@ -1,17 +1,25 @@
 """Find, decode and resize image files, and make their ink bright. Imports no torch."""
 
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import ExifTags, Image, UnidentifiedImageError
 
-from gaussproto.errors import InputError
+from gaussproto.errors import InputError, is_unicode
+from gaussproto.files import is_folder, open_file
 from gaussproto.setting_types import Ink
 
 ENDINGS = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".pgm", ".ppm", ".pbm"}
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")  # by content: others may start programs, or crash
-LARGEST_SIDE = 20_000  # pixels
+LARGEST_SIDE, LARGEST_AREA = 20_000, 50_000_000  # pixels
+LARGE = 4_000_000  # pixels; of larger images only one is decoded at a time
+DRAFT = 4  # times the wanted size: a JPEG is decoded at no less than this, so that resizing averages enough pixels
 TURNS = (  # the transpositions that undo the EXIF orientations 2 to 8
     "FLIP_LEFT_RIGHT", "ROTATE_180", "FLIP_TOP_BOTTOM", "TRANSPOSE", "ROTATE_270", "TRANSVERSE", "ROTATE_90",
 )  # fmt: skip
@@ -29,10 +37,13 @@ def class_files(root: Path) -> dict[str, list[Path]]:
 
 
 def class_folders(root: Path) -> list[Path]:
-    if not root.is_dir():
-        problem = f"{root} is a file, not a folder" if root.exists() else f"the folder {root} does not exist"
+    if not is_folder(root):
+        problem = f"{root} is a file, not a folder" if os.path.lexists(root) else f"the folder {root} does not exist"
         raise InputError(f"{problem}: pass the folder that contains your CLASS/IMAGE files")
     folders = sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
+    for folder in folders:
+        if not is_unicode(folder.name):
+            raise InputError(f"the name of the class folder {str(folder)!r} is not valid UTF-8: rename the folder")
     if not folders:
         raise InputError(f"{root} has no class folders: put the images of each class into {root}/CLASS")
     return folders
@@ -42,23 +53,63 @@ def image_files(folder: Path) -> list[Path]:
     return sorted(file for file in folder.iterdir() if file.suffix.lower() in ENDINGS and not file.name.startswith("."))
 
 
+def in_threads(read: Callable[[Any, bool], np.ndarray | None], sources: Sequence[Any]) -> Iterator[np.ndarray]:
+    """Yield `read(source, large)` for each source, computed in threads.
+
+    The result is None if the image is large and `large` is False. Then this thread reads it, because every thread that
+    has decoded a large image keeps its memory.
+    """
+    with ThreadPoolExecutor() as pool:
+        for source, pixels in zip(sources, pool.map(lambda source: read(source, False), sources), strict=True):
+            whole = read(source, True) if pixels is None else pixels
+            assert whole is not None
+            yield whole
+
+
+def read_image(source: bytes | Path, name: str, size: int, channels: int = 1, large: bool = True) -> np.ndarray | None:
+    """Decode an image file and resize it with `resize`. Return None if it is large and `large` is False.
+
+    Errors call the image `name`.
+    """
+    with _opened(source, name) as file:
+        file.draft(None, (DRAFT * size, DRAFT * size))  # decode a large JPEG at a fraction of its size
+        if not large and file.width * file.height > LARGE:
+            return None
+        return resize(_decoded(file, name), size, channels)
+
+
 def open_image(source: bytes | Path, name: str) -> Image.Image:
     """Decode an image file and convert it with `upright_8_bit`. Errors call the image `name`."""
+    with _opened(source, name) as file:
+        return _decoded(file, name)
+
+
+@contextmanager
+def _opened(source: bytes | Path, name: str) -> Iterator[Image.Image]:
+    content = nullcontext(BytesIO(source)) if isinstance(source, bytes) else open_file(source, "image file")
     try:
-        with Image.open(BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS) as file:
+        with content as stream, Image.open(stream, formats=FORMATS) as file:
             check_sides(file.size, name)  # before decoding allocates memory
-            file.load()
-            return upright_8_bit(file, name)
+            yield file
     except InputError:
         raise
-    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):  # the latter only with python -W error
+        raise InputError(f"{name} must have at most {LARGEST_AREA:,} pixels: resize or remove it") from None
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
         raise InputError(f"{name} is not a readable image ({error}): replace or remove it") from error
 
 
+def _decoded(file: Image.Image, name: str) -> Image.Image:
+    file.load()
+    return upright_8_bit(file, name)
+
+
 def check_sides(size: tuple[int, int], name: str) -> None:
+    found = f"found {size[0]} x {size[1]}"
     if min(size) < 1 or max(size) > LARGEST_SIDE:
-        found = f"found {size[0]} x {size[1]}"
         raise InputError(f"{name} must have sides of 1 to {LARGEST_SIDE:,} pixels ({found}): resize or remove it")
+    if size[0] * size[1] > LARGEST_AREA:
+        raise InputError(f"{name} must have at most {LARGEST_AREA:,} pixels ({found}): resize or remove it")
 
 
 def upright_8_bit(image: Image.Image, name: str) -> Image.Image:

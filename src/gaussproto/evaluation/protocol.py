@@ -22,6 +22,7 @@ from gaussproto.runs.metrics import Evaluation, Score
 from gaussproto.setting_types import Norm
 
 ROUNDS: dict[Norm, int] = {"running": 10, "batch": 1}
+MOST_ROUNDS = 100_000
 FEWEST_FOR_INTERVAL = 10  # characters; with fewer, the standard error is too uncertain
 CLASSES = 80  # scored at once, so that the data fit into the processor's cache
 
@@ -106,6 +107,8 @@ def check_groups(images: LabelledImages, ways: Sequence[int], shots: Sequence[in
     if not ways or not shots or rounds < 1:
         found = f"ways {list(ways)}, shots {list(shots)}, rounds {rounds}"
         raise InputError(f"evaluation needs at least one way, one shot and one round (found {found})")
+    if rounds > MOST_ROUNDS:
+        raise InputError(f"rounds must be at most {MOST_ROUNDS:,} (found {rounds:,}): the interval shrinks no further")
     if min(ways) < 2 or max(ways) > images.way:
         found = ", ".join(map(str, ways))
         raise InputError(f"ways must be from 2 to {images.way}, the number of test classes (found {found})")

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from gaussproto.errors import visible
 from gaussproto.figures.pictures import as_ink
 from gaussproto.figures.style import INK, PAPER, RULE, SERIES, SOFT, new_figure, styled
 
@@ -112,7 +113,7 @@ def _draw_bar(page: Axes, x: float, y: float, length: float, share: float, colou
 
 
 def _write(page: Axes, x: float, y: float, text: str, size: float = 9, colour: str = INK, **style: Any) -> None:
-    page.text(x, y, text, fontsize=size, color=colour, va="center", **style)
+    page.text(x, y, visible(text), fontsize=size, color=colour, va="center", **style)
 
 
 def _shortened(text: str, longest: int) -> str:

@@ -8,7 +8,7 @@ temperature and one set of thresholds are enough.
 import math
 from collections.abc import Sequence
 from numbers import Real
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
@@ -24,6 +24,9 @@ TEMPERATURES = (0.02, 50.0)  # bounds of the fit: training uses 1, and without a
 LOW_PRECISION = 0.5  # share of the highest precision in a class; an example below it does not resemble new images
 
 
+Threshold = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
 class Calibration(BaseModel):
     """The temperature and thresholds stored with weights, for distances divided by their `distance_scale`.
 
@@ -36,9 +39,11 @@ class Calibration(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    temperature: float = Field(gt=0)
-    thresholds: tuple[float, ...] = Field(  # `limits` in files from before the first release
-        min_length=len(RATES), max_length=len(RATES), validation_alias=AliasChoices("thresholds", "limits")
+    temperature: float = Field(gt=0, allow_inf_nan=False)
+    thresholds: tuple[Annotated[float, Field(ge=0, allow_inf_nan=False)], ...] = (
+        Field(  # `limits` in files from before the first release
+            min_length=len(RATES), max_length=len(RATES), validation_alias=AliasChoices("thresholds", "limits")
+        )
     )
     classes: int
     held_out: bool

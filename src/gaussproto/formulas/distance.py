@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+DIFFERENCES = 1 << 22  # numbers at once, when the differences of pairs are formed
+
+
 class Distance:
     """Base class of distances between queries and classes.
 
@@ -71,7 +74,13 @@ class Euclidean(Distance):
         squared = xx - 2 * xp + pp
         # A smaller difference is rounding. The limit also keeps the slope of the root finite.
         limits = _finfo(x)
-        squared = squared.clip(_constant(4 * float(limits.eps) * (xx + pp)).clip(float(limits.tiny)))
+        eps, tiny = float(limits.eps), float(limits.tiny)
+        rounding = _constant(4 * eps * (xx + pp))
+        squared = squared.clip(rounding.clip(tiny))
+        if not _has_gradient(squared):  # training has no class so far away, and waits for no GPU
+            lost = rounding > eps**0.5 * squared
+            if bool(lost.any()):
+                squared[lost] = _differences(x, p, s, lost).clip(tiny)
         for _ in range(self.roots):
             squared = _sqrt(squared)
         return squared
@@ -83,6 +92,8 @@ class Euclidean(Distance):
         import torch
 
         middle = p.mean(dim=-2, keepdim=True)
+        if _rounds(x, p, middle):
+            return super().order(x, p, s)
         x, p = x - middle, p - middle
         if s is None:
             return torch.baddbmm(p.square().sum(dim=-1, keepdim=True), p, x.mT, alpha=-2)
@@ -160,6 +171,44 @@ def _products(x: Any, p: Any, s: Any) -> tuple[Any, Any, Any]:
         power = x**2
         xx = (power.sum(-1)[..., None] if s.shape[-1] == 1 else power) @ s.swapaxes(-1, -2)
     return xx, x @ sp.swapaxes(-1, -2), (p * sp).sum(-1)[..., None, :]
+
+
+def _differences(x: Any, p: Any, s: Any, pairs: Any) -> Any:
+    """Return (x − p)ᵀ S (x − p) for the pairs of a query and a class that are true in `pairs` (..., N, C).
+
+    It is exact but slow, because it forms the difference of every pair, in blocks to save memory.
+    """
+    *lead, n, c = pairs.nonzero(as_tuple=True) if is_tensor(pairs) else pairs.nonzero()
+    parts = []
+    block = max(1, DIFFERENCES // x.shape[-1])
+    for start in range(0, len(n), block):
+        index = [i[start : start + block] for i in (*lead, n, c)]
+        query, of_class = tuple(index[:-1]), (*index[:-2], index[-1])
+        d = x[query] - p[of_class]
+        if s is not None and s.ndim == p.ndim + 1:
+            parts.append(((s[of_class] @ d[..., None])[..., 0] * d).sum(-1))
+        else:
+            parts.append((d**2 if s is None else s[of_class] * d**2).sum(-1))
+    if is_tensor(x):
+        import torch
+
+        return torch.cat(parts)
+    import numpy as np
+
+    return np.concatenate(parts)
+
+
+def _rounds(x: Any, p: Any, middle: Any) -> bool:
+    """Return whether products of tensors could lose the differences between near classes, because others are far."""
+    if p.shape[-2] < 2:
+        return False
+    largest = (p - middle).square().sum(-1).amax(-1).maximum((x - middle).square().sum(-1).amax(-1))  # (G,)
+    nearest = (p[..., 1:, :] - p[..., :-1, :]).square().sum(-1).amin(-1)  # of classes that follow one another
+    return bool((float(_finfo(x).eps) ** 0.5 * largest > nearest).any())
+
+
+def _has_gradient(t: Any) -> bool:
+    return is_tensor(t) and t.requires_grad
 
 
 def _finfo(x: Any) -> Any:

@@ -1,7 +1,10 @@
 """Embed many images in batches: each image independently, or with the statistics of its batch."""
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Lock, RLock
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +16,10 @@ from gaussproto.model.network import GaussianPrototypicalNetwork
 from gaussproto.progress import Progress
 
 BATCH = 256  # images at once; with fewer, transforming the big encoder's filters so often costs a fifth of the time
+BATCH_PIXELS = 2_000_000  # at once; large images come in smaller batches
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+_MODES: WeakKeyDictionary[nn.Module, RLock] = WeakKeyDictionary()  # held by the thread that sets a network's mode
+_MODES_LOCK = Lock()
 
 
 @torch.no_grad()
@@ -46,12 +52,20 @@ def embed_all(
     images = images.images if isinstance(images, LabelledImages) else torch.as_tensor(images)
     if len(images) == 0:
         raise InputError("images must not be empty (found no images): pass at least one")
-    parts = []
     with evaluating(network):
-        for start in range(0, len(images), BATCH):
-            parts.append(embed_batch(network, images[start : start + BATCH]))
-            if progress is not None:
-                progress("embedding", min(start + BATCH, len(images)), len(images))
+        return embed_batches(network, images, progress)
+
+
+def embed_batches(
+    network: GaussianPrototypicalNetwork, images: Tensor, progress: Progress | None = None
+) -> Embedded[Tensor]:
+    """Embed many images with a network in evaluation mode. Several threads can use the same network at once."""
+    parts = []
+    batch = max(1, min(BATCH, BATCH_PIXELS // max(1, math.prod(images.shape[-2:]))))
+    for start in range(0, len(images), batch):
+        parts.append(embed_batch(network, images[start : start + batch]))
+        if progress is not None:
+            progress("embedding", min(start + batch, len(images)), len(images))
     return Embedded.join(parts, torch.cat)
 
 
@@ -63,15 +77,17 @@ def embed_batch(network: GaussianPrototypicalNetwork, images: Tensor) -> Embedde
 
 @contextmanager
 def evaluating(network: nn.Module) -> Iterator[None]:
-    """Put the network into evaluation mode, and restore its mode afterwards."""
-    training = network.training
-    if training:
+    """Put the network into evaluation mode, and restore its mode afterwards. Other threads wait meanwhile."""
+    with _MODES_LOCK:
+        mode = _MODES.setdefault(network, RLock())
+    with mode:
+        training = [module for module in network.modules() if module.training]
         network.eval()
-    try:
-        yield
-    finally:
-        if training:
-            network.train()
+        try:
+            yield
+        finally:
+            for module in training:  # some modules may be frozen
+                module.training = True
 
 
 @contextmanager

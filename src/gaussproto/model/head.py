@@ -1,21 +1,31 @@
 """A small Gaussian head for feature vectors from any backbone. `training/head.py` trains it."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor, nn
 
+from gaussproto.arrays import write_arrays
 from gaussproto.config import NetworkConfig
 from gaussproto.errors import InputError
-from gaussproto.files import write_then_rename
 from gaussproto.formulas.embedded import Embedded
 from gaussproto.model.network import GaussianPrototypicalNetwork
+from gaussproto.model.state import with_weights
+from gaussproto.setting_types import LARGEST_WIDTH, first_problem
 
 HIDDEN = 32  # units of the hidden layer that predicts the precision
 METADATA = "gaussproto-head"
+
+
+class HeadSettings(BaseModel):
+    """The sizes of a head, as its file states them."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    features: int = Field(ge=1, le=LARGEST_WIDTH)
+    embedding_dim: int | None = Field(default=None, ge=1, le=LARGEST_WIDTH)
 
 
 class GaussianHead(GaussianPrototypicalNetwork):
@@ -55,9 +65,8 @@ class GaussianHead(GaussianPrototypicalNetwork):
     def save(self, path: Path | str) -> None:
         """Write the head to a safetensors file. A classifier takes its path as the encoder."""
         tensors = {name: t.detach().cpu().contiguous().clone() for name, t in self.state_dict().items()}
-        settings = {"features": self.features, "embedding_dim": self.config.embedding_dim}
-        with write_then_rename(Path(path)) as temporary:
-            save_file(tensors, temporary, metadata={METADATA: json.dumps(settings)})
+        settings = HeadSettings(features=self.features, embedding_dim=self.config.embedding_dim)
+        write_arrays(Path(path), tensors, {METADATA: settings.model_dump_json()})
 
 
 def head_of(path: Path, metadata: Mapping[str, str], tensors: dict[str, Tensor]) -> GaussianHead | None:
@@ -65,10 +74,11 @@ def head_of(path: Path, metadata: Mapping[str, str], tensors: dict[str, Tensor])
     if METADATA not in metadata:
         return None
     try:
-        head = GaussianHead(**json.loads(metadata[METADATA]))
-        head.load_state_dict(tensors)
-    except (TypeError, RuntimeError, json.JSONDecodeError) as error:
-        raise InputError(f"the head in {path} does not match its settings ({error}): train it again") from error
+        settings = HeadSettings.model_validate_json(metadata[METADATA])
+        head = with_weights(lambda: GaussianHead(settings.features, settings.embedding_dim), tensors)
+    except (RuntimeError, ValueError) as error:
+        problem = first_problem(error) if isinstance(error, ValidationError) else error
+        raise InputError(f"the head in {path} does not match its settings ({problem}): train it again") from error
     return head.eval()
 
 

@@ -18,7 +18,7 @@ from gaussproto.paper.rows import ROWS, TABLES, TARGETS, Budget, Row, unique
 from gaussproto.paper.tables import caveats, empty_tables, hardware, make_tables, read_runs, write_tables
 from gaussproto.progress import Progress, silent, time_text
 from gaussproto.runs.checkpoint import load_checkpoint
-from gaussproto.runs.folder import RunFolder, load_network
+from gaussproto.runs.folder import RunFolder, load_checkpoints, load_network
 from gaussproto.runs.metrics import CurvePoint, LogRecord, Metrics
 from gaussproto.setting_types import Norm
 from gaussproto.table import Table
@@ -190,7 +190,7 @@ def train_and_score(
     run = RunFolder(folder)
     begun = run.config.exists()
     if begun:
-        run.open(config, resume=True)  # raises InputError if the folder holds another run
+        run.check_settings(config)
     if not run.ended:
         result = train(config, split.train, folder, resume=begun, device=device, on_log=on_log)
         if result.stopped_by:
@@ -220,7 +220,7 @@ def _score(
     ways = [way for way in usual_ways(images) if not {(way, shot) for shot in shots} <= done]
     if not ways:
         return
-    checkpoints = [load_checkpoint(path) for path in run.weights(checkpoint)]
+    checkpoints = load_checkpoints(str(run.path), checkpoint)
     for together in (
         [ways] if norm == "running" else [[way] for way in ways]
     ):  # save each way, since batch statistics take long

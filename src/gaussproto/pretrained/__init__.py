@@ -1,9 +1,9 @@
 """Weights that come with the package: `NAME.safetensors`, a card `NAME.md`, and the digests of all, `digests.json`."""
 
-import json
 from pathlib import Path
 
 from gaussproto.errors import InputError
+from gaussproto.files import read_json
 
 FOLDER = Path(__file__).parent
 
@@ -33,4 +33,4 @@ def check_digest(path: Path, digest: str) -> None:
 
 
 def _digests() -> dict[str, str]:
-    return dict(json.loads((FOLDER / "digests.json").read_text()))
+    return dict(read_json(FOLDER / "digests.json"))

@@ -17,6 +17,7 @@ from gaussproto.progress import Progress, silent
 from gaussproto.runs.checkpoint import Checkpoint, load_checkpoint
 from gaussproto.runs.folder import RunFolder
 from gaussproto.runs.metrics import Metrics, RunEvaluation
+from gaussproto.runs.summary import is_outdated
 from gaussproto.setting_types import Norm
 
 
@@ -105,9 +106,7 @@ class RunSource:
         """Return whether the run was trained further since. Published results have no weights and stay valid."""
         if evaluation.episodes is None or not self.folder.last.exists():
             return False
-        position = self.checkpoint.position
-        kept = tuple(episode for _, episode in position.kept) if evaluation.checkpoint == "top" else ()
-        return evaluation.episodes != (kept or (position.episode,))
+        return is_outdated(evaluation, self.checkpoint.position)
 
     def scores(self, way: int, norm: Norm = "running") -> RunEvaluation:
         """Return the evaluation on the run's data with the most shots of that way. Prefer the last checkpoint."""

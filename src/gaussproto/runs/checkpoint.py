@@ -5,42 +5,24 @@ metadata. The last checkpoint also stores Adam's moments (`optimizer/NAME/MOMENT
 """
 
 import json
-from dataclasses import asdict, dataclass, field
+import math
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
+from gaussproto.arrays import write_arrays
 from gaussproto.config import RunConfig
 from gaussproto.errors import InputError
-from gaussproto.files import write_then_rename
 from gaussproto.model.device import check_device
 from gaussproto.model.network import GaussianPrototypicalNetwork
-from gaussproto.runs.weights import TRAINING, WeightsFile, open_weights
+from gaussproto.model.state import with_weights
+from gaussproto.runs.weights import TRAINING, Position, WeightsFile, open_weights
 
 OPTIMIZER, GENERATOR = TRAINING
-
-
-@dataclass
-class Position:
-    """The position of a run in its training."""
-
-    episode: int = 0  # number of finished episodes
-    seconds: float = 0.0  # training time, including that before a stop
-    transform: str = "softplus"
-    images: str = ""  # fingerprint of the training images
-    rows: list[list[float]] = field(default_factory=list)  # of the episodes not yet logged
-    accuracies: list[float] = field(default_factory=list)  # of the episodes since the last kept checkpoint
-    kept: list[tuple[float, int]] = field(default_factory=list)  # training accuracy and episode of the kept checkpoints
-    warned: bool = False  # whether the run has warned about a dead precision
-    command: str = ""  # that started the run
-    commits: list[str | None] = field(default_factory=list)  # of the code, several if it changed between resumptions
-    threads: list[int] = field(default_factory=list)  # of torch, several if the number changed between resumptions
-    lengthened: list[int] = field(default_factory=list)  # the episodes at which the run was lengthened
-
-    def __post_init__(self) -> None:
-        self.kept = [(accuracy, episode) for accuracy, episode in self.kept]  # JSON turned the tuples into lists
+MOMENTS = ("step", "exp_avg", "exp_avg_sq")  # of Adam, for each parameter
+ROW = ("loss", "accuracy", "precision_mean", "precision_std")  # of an episode that is not logged yet
 
 
 @dataclass(frozen=True)
@@ -55,11 +37,18 @@ class Checkpoint:
     def network(self, device: str = "cpu") -> GaussianPrototypicalNetwork:
         check_device(device)
         config = self.config.network.model_copy(update={"transform": self.position.transform})
-        network = GaussianPrototypicalNetwork(config)
         weights = {name: t for name, t in self.tensors.items() if not name.startswith(TRAINING)}
+        head = weights.get("encoder.head.weight")
+        if config.features is not None and (head is None or head.shape[-1] != config.features):
+            problem = f"encoder.head.weight must have {config.features} columns"
+            raise InputError(
+                f"the weights in {self.path} do not match their configuration ({problem}): copy them again"
+            )
         try:
-            network.load_state_dict(weights)
-        except RuntimeError as error:
+            network = with_weights(lambda: GaussianPrototypicalNetwork(config), weights, meta=config.features is None)
+        except (ValueError, RuntimeError) as error:
+            if isinstance(error, InputError):
+                raise
             raise InputError(
                 f"the weights in {self.path} do not match their configuration ({error}): copy or train them again"
             ) from error
@@ -82,8 +71,7 @@ def save_checkpoint(
         tensors[GENERATOR] = generator.get_state()
     tensors = {name: t.detach().cpu().contiguous().clone() for name, t in tensors.items()}
     metadata = {"config": config.model_dump_json(), "position": json.dumps(asdict(position))}
-    with write_then_rename(path) as temporary:
-        save_file(tensors, temporary, metadata=metadata)
+    write_arrays(path, tensors, metadata)
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
@@ -91,11 +79,37 @@ def load_checkpoint(path: Path) -> Checkpoint:
 
 
 def checkpoint_of(file: WeightsFile) -> Checkpoint:
-    try:
-        return Checkpoint(file.path, file.run, Position(**file.position), file.tensors)
-    except TypeError as error:
-        problem = f"{file.path} was written by another version of gaussproto ({error})"
-        raise InputError(f"{problem}: install that version") from None
+    return Checkpoint(file.path, file.run, file.position, file.tensors)
+
+
+def check_resumable(checkpoint: Checkpoint) -> None:
+    """Raise InputError unless the checkpoint has all that a resumed run needs."""
+    tensors, rows = checkpoint.tensors, checkpoint.position.rows
+    shapes = {f"{OPTIMIZER}{name}/": t.shape for name, t in tensors.items() if not name.startswith(TRAINING)}
+    moments = {name: t for name, t in tensors.items() if name.startswith(OPTIMIZER)}
+    prefixes = {name.rpartition("/")[0] + "/" for name in moments}
+    state, generator = tensors.get(GENERATOR), torch.Generator().get_state()
+    problem = None
+    if state is None or (state.dtype, state.shape) != (generator.dtype, generator.shape):
+        problem = "its random numbers are missing or damaged"
+    elif not prefixes or prefixes - set(shapes) or len(moments) != len(MOMENTS) * len(prefixes):
+        problem = "some of Adam's moments are missing"
+    elif not all(_is_moment(moments.get(p + m), shapes[p], m) for p in prefixes for m in MOMENTS):
+        problem = "Adam's moments do not fit the weights"
+    elif not all(len(row) == len(ROW) and math.isfinite(row[0]) and math.isfinite(row[1]) for row in rows):
+        problem = "the losses that are not logged yet are damaged"
+    if problem:
+        raise InputError(f"cannot resume from {checkpoint.path} ({problem}): train the run again")
+
+
+def _is_moment(value: Tensor | None, shape: torch.Size, moment: str) -> bool:
+    return (
+        value is not None
+        and value.dtype == torch.float32
+        and value.shape == (torch.Size() if moment == "step" else shape)
+        and bool(value.isfinite().all())
+        and (moment == "exp_avg" or bool((value >= 0).all()))
+    )
 
 
 def restore_optimizer(
@@ -103,9 +117,19 @@ def restore_optimizer(
 ) -> None:
     """Restore the moments of the optimizer, each in the memory layout of its parameter."""
     for name, parameter in network.named_parameters():
-        prefix = f"{OPTIMIZER}{name}/"
-        for key in (key for key in tensors if key.startswith(prefix)):
-            value = tensors[key].to(parameter.device)
-            if value.shape == parameter.shape:
+        for moment in MOMENTS:
+            value = tensors.get(f"{OPTIMIZER}{name}/{moment}")
+            if value is None:  # a parameter without a gradient
+                continue
+            value = value.to(parameter.device)
+            if moment != "step":
                 value = torch.empty_like(parameter, requires_grad=False).copy_(value)
-            optimizer.state[parameter][key.removeprefix(prefix)] = value
+            optimizer.state[parameter][moment] = value
+
+
+def restore_generator(generator: torch.Generator, checkpoint: Checkpoint) -> None:
+    try:
+        generator.set_state(checkpoint.tensors[GENERATOR])
+    except RuntimeError as error:
+        problem = f"its random numbers are damaged: {error}"
+        raise InputError(f"cannot resume from {checkpoint.path} ({problem}): train the run again") from error

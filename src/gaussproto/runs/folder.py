@@ -1,6 +1,6 @@
 """Read and write a run folder: `config.json`, `split.json`, `log.jsonl`, `checkpoints/` and `metrics.json`."""
 
-import json
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
@@ -8,13 +8,18 @@ from typing import Any, Literal
 
 from gaussproto.config import SECTIONS, RunConfig, TrainingConfig, read_config
 from gaussproto.errors import InputError
-from gaussproto.files import locked, read_json, remove_leftovers, write_json, write_then_rename
+from gaussproto.files import locked, read_json, write_json, write_then_rename
 from gaussproto.model.network import GaussianPrototypicalNetwork
 from gaussproto.provenance import machine
-from gaussproto.runs.checkpoint import Checkpoint, Position, load_checkpoint
-from gaussproto.runs.metrics import Evaluation, Kept, LogRecord, Metrics, RunEvaluation, TrainingSummary, parse_result
-from gaussproto.runs.weights import weights_file
+from gaussproto.runs.checkpoint import Checkpoint, checkpoint_of, load_checkpoint
+from gaussproto.runs.log import Log, open_log, read_log
+from gaussproto.runs.metrics import Evaluation, LogRecord, Metrics, RunEvaluation, parse_result
+from gaussproto.runs.summary import still_true, summary_of
+from gaussproto.runs.weights import Position, open_weights, reading_weights, weights_file
 from gaussproto.setting_types import setting_text
+
+LOCK_WAIT = 60  # seconds; writing takes milliseconds
+ATTEMPTS = 10  # to load checkpoints that a running training replaces
 
 
 class RunFolder:
@@ -45,23 +50,39 @@ class RunFolder:
             return [last]
         return [self.kept(episode) for _, episode in load_checkpoint(last).position.kept] or [last]
 
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Keep other processes from changing this run. Raise InputError if the folder contains something else."""
+        self._check_place()
+        with locked(self.path / ".lock", self.path, "wait until it has finished, or use another folder"):
+            self._check_place()
+            yield
+
+    def _check_place(self) -> None:
+        if self.path.exists() and not self.path.is_dir():
+            raise InputError(f"{self.path} is a file: choose a folder with --out")
+        if self.config.exists() or not self.path.exists():
+            return
+        if any(not file.name.startswith(".") for file in self.path.iterdir()):  # a killed start leaves hidden files
+            raise InputError(f"{self.path} contains files, but no run: choose another folder with --out")
+
     def open(self, config: RunConfig, resume: bool, lengthen: bool = False) -> RunConfig:
-        """Start a run in this folder, or check that the run to resume has the same settings.
+        """Start a run in this folder, or check that the run to resume has the same settings. Claim the run first.
 
         Return the configuration to train. With `lengthen`, more episodes are accepted: the last stage grows.
         """
-        if self.path.exists() and not self.path.is_dir():
-            raise InputError(f"{self.path} is a file: choose a folder with --out")
         if not self.config.exists():
-            if self.path.exists() and any(self.path.iterdir()):
-                raise InputError(f"{self.path} contains files, but no run: choose another folder with --out")
             self.write_config(config)
-            if config.data.split:
-                write_json(self.split, config.data.split.model_dump(mode="json"))
-            return config
-        if not resume:
+        elif not resume:
             remedy = "continue it with --resume, choose another folder with --out, or remove it"
             raise InputError(f"{self.path} already contains a run: {remedy}")
+        else:
+            config = self.check_settings(config, lengthen)
+        self._write_split(config)
+        return config
+
+    def check_settings(self, config: RunConfig, lengthen: bool = False) -> RunConfig:
+        """Raise InputError if the run in this folder has other settings. Return those to continue it with."""
         begun = read_config(self.config)
         longer = begun.lengthened_as(config) if lengthen else begun
         if longer is not begun:
@@ -78,46 +99,73 @@ class RunFolder:
             )
         return longer
 
+    def check_checkpoint(self, checkpoint: Checkpoint, config: RunConfig) -> None:
+        """Raise InputError if the checkpoint was trained with other settings than those in `config.json`."""
+        changed = _differences(checkpoint.config.lengthened_as(config), config)
+        if changed:
+            raise InputError(
+                f"{self.config} does not have the settings that {checkpoint.path} was trained with "
+                f"({'; '.join(changed.values())}): restore it, or start a new run with --out"
+            )
+
+    def _write_split(self, config: RunConfig) -> None:
+        """Write `split.json`, unless it has this content already. A killed start can leave a run without it."""
+        if config.data.split is None:
+            return
+        split = config.data.split.model_dump(mode="json")
+        with suppress(InputError):  # missing or damaged
+            if read_json(self.split) == split:
+                return
+        write_json(self.split, split)
+
     def write_config(self, config: RunConfig) -> None:
         write_json(self.config, config.model_dump(mode="json"))
 
-    def locked(self) -> AbstractContextManager[None]:
-        return locked(self.path, "wait until it has finished, or use another folder")
-
-    def forget_after(self, episode: int, kept: list[tuple[float, int]]) -> None:
+    def forget_after(self, position: Position) -> None:
         """Delete what a killed run wrote after its last checkpoint."""
-        if self.log_file.exists():
-            lines = [line for line in self._log_lines() if line["episode"] <= episode]
-            with write_then_rename(self.log_file) as temporary:
-                temporary.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-        self.prune(kept)
+        lines, problems = read_log(self.log_file)
+        self._warn_about(problems)
+        kept = [(line, record) for line, record in lines if record.episode <= position.episode]
+        with write_then_rename(self.log_file) as temporary:
+            temporary.write_text("".join(f"{line}\n" for line, _ in kept))
+        logged = position.episode - len(position.rows)
+        if logged:
+            self._warn_of_gap([record for _, record in kept], logged)
+        self.prune(position.kept)
         for path in self.snapshots():
-            if path > self.snapshot(episode):
+            if path > self.snapshot(position.episode):
                 path.unlink()
-        remove_leftovers(self.path)
-        remove_leftovers(self.checkpoints)
+        for part in (*self.checkpoints.glob(".*.part"), *self.path.glob(".*.part")):
+            if not part.name.startswith(f".{self.metrics.name}."):  # which another process may be writing
+                part.unlink(missing_ok=True)
 
     def prune(self, kept: list[tuple[float, int]]) -> None:
         wanted = {self.kept(episode) for _, episode in kept}
         for path in {*self.checkpoints.glob("episode-*.safetensors")} - wanted:
             path.unlink()
 
-    @contextmanager
-    def log(self) -> Iterator[Callable[[LogRecord], None]]:
-        with self.log_file.open("a", buffering=1) as file:
-            yield lambda record: print(record.model_dump_json(), file=file)
+    def log(self) -> AbstractContextManager[Log]:
+        return open_log(self.log_file)
 
-    def read_log(self, only_last: bool = False) -> list[LogRecord]:
-        lines = self._log_lines()
-        return [parse_result(LogRecord, line, str(self.log_file)) for line in (lines[-1:] if only_last else lines)]
+    def read_log(self) -> list[LogRecord]:
+        """Return the records of the log. Leave out damaged lines, with a warning. Raise InputError if all are."""
+        lines, problems = read_log(self.log_file)
+        if problems and not lines:
+            raise problems[0]
+        self._warn_about(problems)
+        training = self.read_metrics().training
+        if training is not None and self.log_file.exists():  # published runs have none
+            self._warn_of_gap([record for _, record in lines], training.episodes)
+        return [record for _, record in lines]
 
-    def _log_lines(self) -> list[dict[str, Any]]:
-        """Return the lines of the log. Skip damaged lines, and a last line that is still being written."""
-        lines = []
-        for line in self.log_file.read_text().splitlines() if self.log_file.exists() else ():
-            with suppress(json.JSONDecodeError):
-                lines.append(json.loads(line))
-        return [line for line in lines if isinstance(line, dict) and "episode" in line]
+    def _warn_of_gap(self, records: list[LogRecord], episode: int) -> None:
+        if not records or records[-1].episode < episode:
+            warnings.warn(f"{self.log_file} has no line for episode {episode:,}: curves have a gap", stacklevel=4)
+
+    def _warn_about(self, problems: list[InputError]) -> None:
+        if problems:
+            number = f"{len(problems):,} damaged line{'s' * (len(problems) > 1)}"
+            warnings.warn(f"{self.log_file} has {number}, left out (first: {problems[0]})", stacklevel=4)
 
     @property
     def ended(self) -> bool:
@@ -132,7 +180,7 @@ class RunFolder:
 
     def write_metrics(self, **parts: Any) -> None:
         """Replace parts of `metrics.json`, for example `damage`, and keep the others."""
-        self._write(self.read_metrics().model_copy(update=parts))
+        self._change_metrics(lambda metrics: metrics.model_copy(update=parts))
 
     def write_evaluation(
         self, data: str, which: Literal["last", "top"], scored: Sequence[Checkpoint], result: Evaluation,
@@ -140,33 +188,36 @@ class RunFolder:
     ) -> None:  # fmt: skip
         """Add scores to `metrics.json`, and keep those of the same weights at other ways and shots."""
         evaluation = run_evaluation(str(self.path), data, which, scored, result, split)
-        self._write(self.read_metrics().with_evaluation(evaluation))
+
+        def added(metrics: Metrics) -> Metrics:
+            before = metrics.evaluation(data, evaluation.norm, which, evaluation.split)
+            if which == "last" and before and (before.episodes or ()) > (evaluation.episodes or ()):
+                later = f"{self.metrics} has scores of {before.episodes} episodes"
+                raise InputError(f"{later}, and these are of {evaluation.episodes}: evaluate the run again")
+            return metrics.with_evaluation(evaluation)
+
+        self._change_metrics(added)
 
     def write_summary(self, network: GaussianPrototypicalNetwork, position: Position, training: TrainingConfig) -> None:
         """Write the summary of the training and the machine to `metrics.json`."""
-        records, before = self.read_log(only_last=True), self.read_metrics()
-        if not records:
-            raise InputError(f"{self.log_file} is empty or damaged: train the run again")
-        if before.training is None or before.training.episodes != position.episode:
-            before = Metrics(curve=before.curve)  # the rest was measured on earlier weights
-        summary = TrainingSummary(
-            episodes=position.episode,
-            seconds=round(position.seconds, 1),
-            loss=records[0].loss,
-            accuracy=records[0].accuracy,
-            kept=tuple(Kept(episode=episode, accuracy=accuracy) for accuracy, episode in position.kept),
-            parameters=sum(parameter.numel() for parameter in network.parameters()),
-            seed=training.seed,
-            init=training.init,
-            command=position.command,
-            commits=tuple(position.commits),
-            lengthened=tuple(position.lengthened),
-            threads=tuple(position.threads),
+        loss, accuracy = position.loss, position.accuracy
+        if loss is None or accuracy is None:  # an earlier version saved the checkpoint
+            records = self.read_log()
+            if not records:
+                raise InputError(f"{self.log_file} is empty or damaged: train the run again")
+            loss, accuracy = records[-1].loss, records[-1].accuracy
+        summary = summary_of(network, position, training, loss, accuracy)
+        calibrated = self.last.exists() and open_weights(self.last).calibration is not None
+        self._change_metrics(
+            lambda before: still_true(before, position, calibrated).model_copy(
+                update={"training": summary, "machine": machine()}
+            )
         )
-        self._write(before.model_copy(update={"training": summary, "machine": machine()}))
 
-    def _write(self, metrics: Metrics) -> None:
-        write_json(self.metrics, metrics.model_dump(mode="json"))
+    def _change_metrics(self, change: Callable[[Metrics], Metrics]) -> None:
+        """Read, change and write `metrics.json`, while other processes wait."""
+        with locked(self.path / ".metrics.lock", self.metrics, "try again when it has finished", wait=LOCK_WAIT):
+            write_json(self.metrics, change(self.read_metrics()).model_dump(mode="json"))
 
 
 def run_evaluation(
@@ -193,6 +244,18 @@ def find_weights(target: str, which: Literal["last", "top"] = "last") -> list[Pa
     return [file]
 
 
+def load_checkpoints(target: str, which: Literal["last", "top"] = "last") -> list[Checkpoint]:
+    """Load the weights of `find_weights`, although a run that is still training may replace them meanwhile."""
+    for _ in range(ATTEMPTS):
+        paths = find_weights(target, which)
+        try:
+            return [load_checkpoint(path) for path in paths]
+        except InputError:
+            if all(path.exists() for path in paths):
+                raise
+    raise InputError(f"{target} is still training and replaces its checkpoints: try again later")
+
+
 def load_network(target: Path | str, device: str = "cpu") -> GaussianPrototypicalNetwork:
     """Load a trained network in evaluation mode.
 
@@ -209,7 +272,8 @@ def load_network(target: Path | str, device: str = "cpu") -> GaussianPrototypica
         >>> network.config.embedding_dim, network.training
         (64, False)
     """
-    return load_checkpoint(weights_file(str(target))).network(device).eval()
+    with reading_weights(weights_file(str(target)), "pt") as file:
+        return checkpoint_of(file).network(device).eval()
 
 
 def _differences(there: RunConfig, here: RunConfig) -> dict[str, str]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from gaussproto.errors import InputError
 from gaussproto.files import read_json
@@ -104,6 +105,7 @@ class Metrics(Result):
         curve: scores of the snapshots, in the order of training.
         damage: the effect of damaged supports, if it was measured.
         calibration: the result of `gaussproto calibrate`, if it was run.
+        sha256: checksum of the file, which `gaussproto` compares when it reads the file.
 
     Examples:
         >>> import gaussproto as gp
@@ -123,6 +125,7 @@ class Metrics(Result):
     curve: tuple[CurvePoint, ...] = ()
     damage: DamageStudy | None = None
     calibration: CalibrationResult | None = None
+    sha256: str | None = Field(default=None, exclude=True, repr=False)
 
     def evaluation(self, data: str, norm: Norm, checkpoint: str, split: str | None = None) -> RunEvaluation | None:
         """Return the evaluation on this data with this norm and choice of checkpoints ("last" or "top"), or None."""
@@ -148,6 +151,7 @@ class LogRecord(Result):
         precision_mean: mean precision of the images. None for a vanilla network.
         precision_std: standard deviation of the precision over the images of an episode. None for a vanilla network.
         seconds: training time so far.
+        crc32: checksum of the line, which `gaussproto` compares when it reads the file.
 
     Examples:
         >>> import gaussproto as gp
@@ -169,10 +173,19 @@ class LogRecord(Result):
     precision_mean: float | None = None
     precision_std: float | None = None
     seconds: float
+    crc32: str | None = Field(default=None, exclude=True, repr=False)
 
 
 def read_metrics(path: Path) -> Metrics:
     return parse_result(Metrics, read_json(path), str(path))
+
+
+def parse_json(kind: type[R], text: str, name: str) -> R:
+    try:
+        tree = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{name} is not JSON ({error})") from None
+    return parse_result(kind, tree, name)
 
 
 def parse_result(kind: type[R], tree: Any, name: str) -> R:

@@ -3,33 +3,37 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+import os
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import ValidationError
-from safetensors.numpy import save_file
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from gaussproto.arrays import digest_of_arrays, reading_arrays, write_arrays
 from gaussproto.config import NetworkConfig, RunConfig, parse_config
 from gaussproto.errors import InputError, did_you_mean
-from gaussproto.files import digest_of_arrays, read_safetensors, write_then_rename
+from gaussproto.files import is_folder
 from gaussproto.formulas.confidence import Calibration
-from gaussproto.pretrained import bundled, bundled_names, check_digest
+from gaussproto.pretrained import bundled, bundled_names, check_digest, is_bundled
 from gaussproto.setting_types import first_problem
 
 if TYPE_CHECKING:
     import numpy as np
 
 TRAINING = ("optimizer/", "generator")  # prefixes of the tensors that only a resumed run needs
+NO_CHECKSUM = "{} has no checksum, because an earlier version of gaussproto wrote it, so damage cannot be detected"
 CALIBRATION = "calibration"  # key in the header of a weights file
 
 
 def weights_file(target: str) -> Path:
     """Return the path of weights, given a run folder (its last checkpoint), a file or the name of bundled weights."""
     path = Path(target)
-    if path.is_dir():
+    if is_folder(path):
         last = path / "checkpoints" / "last.safetensors"
         if not (path / "config.json").exists():
             raise InputError(f"{path} is not a run folder (it has no config.json): pass the folder of a run")
@@ -40,9 +44,34 @@ def weights_file(target: str) -> Path:
     if file is None:
         hint = did_you_mean(target, bundled_names(), f"the bundled weights are {', '.join(bundled_names()) or 'none'}")
         raise InputError(f"{target!r} is not a run folder, a .safetensors file or bundled weights: {hint}")
-    if not file.is_file():
+    if not os.path.lexists(file):
         raise InputError(f"the weights file {file} does not exist: check the path")
     return file
+
+
+@dataclass
+class Position:
+    """The position of a run in its training."""
+
+    episode: int = 0  # number of finished episodes
+    seconds: float = 0.0  # training time, including that before a stop
+    transform: str = "softplus"
+    images: str = ""  # fingerprint of the training images
+    rows: list[list[float]] = field(default_factory=list)  # of the episodes not yet logged
+    loss: float | None = None  # in the last line of the log
+    accuracy: float | None = None
+    accuracies: list[float] = field(default_factory=list)  # of the episodes since the last kept checkpoint
+    kept: list[tuple[float, int]] = field(default_factory=list)  # training accuracy and episode of the kept checkpoints
+    warned: bool = False  # whether the run has warned about a dead precision
+    command: str = ""  # that started the run
+    commits: list[str | None] = field(default_factory=list)  # of the code, several if it changed between resumptions
+    threads: list[int] = field(default_factory=list)  # of torch, several if the number changed between resumptions
+    lengthened: list[int] = field(default_factory=list)  # the episodes at which the run was lengthened
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+
+POSITION = TypeAdapter(Position)
 
 
 @dataclass(frozen=True)
@@ -54,17 +83,16 @@ class WeightsFile:
     tensors: dict[str, Any]
 
     @cached_property
-    def position(self) -> dict[str, Any]:
+    def position(self) -> Position:
         """The position of the run when it saved the weights."""
         if "config" not in self.metadata or "position" not in self.metadata:
             problem = f"{self.path} contains no weights of an image network (it may be a head)"
             raise InputError(f"{problem}: pass a checkpoint of a run")
         try:
-            position: dict[str, Any] = json.loads(self.metadata["position"])
-            position["transform"]
-        except (json.JSONDecodeError, TypeError, KeyError) as error:
-            raise InputError(f"{self.path} has a damaged header ({error}): copy or train it again") from None
-        return position
+            return POSITION.validate_python(json.loads(self.metadata["position"]))
+        except (ValueError, RecursionError) as error:
+            problem = first_problem(error) if isinstance(error, ValidationError) else str(error)
+            raise self._unreadable(problem) from None
 
     @cached_property
     def run(self) -> RunConfig:
@@ -72,9 +100,11 @@ class WeightsFile:
         _ = self.position  # raises InputError if the file holds something else
         try:
             return parse_config(json.loads(self.metadata["config"]))
-        except (InputError, json.JSONDecodeError) as error:
-            problem = f"{self.path} was written by another version of gaussproto ({error})"
-            raise InputError(f"{problem}: install that version") from None
+        except (ValueError, RecursionError) as error:
+            raise self._unreadable(str(error)) from None
+
+    def _unreadable(self, problem: str) -> InputError:
+        return InputError(f"{self.path} was written by another version of gaussproto ({problem}): install that version")
 
     @property
     def calibration(self) -> Calibration | None:
@@ -88,7 +118,7 @@ class WeightsFile:
     @property
     def network_config(self) -> NetworkConfig:
         """The settings of the network when it was saved: some runs change the transform."""
-        return self.run.network.model_copy(update={"transform": self.position["transform"]})
+        return self.run.network.model_copy(update={"transform": self.position.transform})
 
     @property
     def weights(self) -> dict[str, Any]:
@@ -100,10 +130,20 @@ class WeightsFile:
 
 
 def open_weights(path: Path, framework: Literal["pt", "np"] = "np") -> WeightsFile:
-    """Read a weights file. Check the digest of bundled weights."""
-    metadata, tensors, digest = read_safetensors(path, framework=framework)
-    check_digest(path, digest)
-    return WeightsFile(path, metadata, tensors)
+    """Read a weights file and check that it is intact."""
+    with reading_weights(path, framework) as file:
+        return file
+
+
+@contextmanager
+def reading_weights(path: Path, framework: Literal["pt", "np"] = "np") -> Iterator[WeightsFile]:
+    """Yield a weights file. At the end of the block, raise InputError if it is damaged, as `reading_arrays` does."""
+    with reading_arrays(path, "weights file", framework) as file:
+        yield WeightsFile(path, file.metadata, file.arrays)
+    if is_bundled(path):
+        check_digest(path, file.digest)
+    elif not file.checked and file.metadata:
+        warnings.warn(NO_CHECKSUM.format(path), stacklevel=4)
 
 
 def weights_digest(path: Path) -> str:
@@ -134,5 +174,4 @@ def starting_from(target: str, config: RunConfig) -> RunConfig:
 def write_calibration(path: Path, calibration: Calibration) -> None:
     """Add a calibration to a weights file. A run that continues overwrites the file without it."""
     file = open_weights(path)
-    with write_then_rename(path) as temporary:
-        save_file(file.tensors, temporary, {**file.metadata, CALIBRATION: calibration.model_dump_json()})
+    write_arrays(path, file.tensors, {**file.metadata, CALIBRATION: calibration.model_dump_json()})

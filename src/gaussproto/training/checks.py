@@ -7,6 +7,7 @@ import torch
 from gaussproto.config import NetworkConfig, RunConfig
 from gaussproto.data.images import LabelledImages
 from gaussproto.errors import InputError
+from gaussproto.files import megabytes, memory
 from gaussproto.model.network import GaussianPrototypicalNetwork
 
 
@@ -17,6 +18,20 @@ def check_types(config: Any, images: Any) -> None:
         raise InputError(
             f"images must be a LabelledImages object (found {type(images).__name__}): use gaussproto.load_data or "
             "LabelledImages.from_labels, and pass the run folder as the third argument"
+        )
+
+
+def check_memory(config: NetworkConfig) -> None:
+    """Raise InputError if the weights, their gradients and Adam's moments need more memory than the machine has."""
+    if config.features is not None:
+        return
+    with torch.device("meta"):  # without memory
+        network = GaussianPrototypicalNetwork(config)
+    needed = 4 * 4 * sum(parameter.numel() for parameter in network.parameters())
+    if needed > memory():
+        raise InputError(
+            f"the network needs {megabytes(needed)} to be trained, and this machine has {megabytes(memory())}: use "
+            "fewer filters or a smaller embedding_dim"
         )
 
 

@@ -21,10 +21,17 @@ from gaussproto.formulas.named import check_saved
 from gaussproto.model.device import check_device
 from gaussproto.model.network import GaussianPrototypicalNetwork, as_float
 from gaussproto.provenance import command, commit
-from gaussproto.runs.checkpoint import Position, load_checkpoint, restore_optimizer, save_checkpoint
+from gaussproto.runs.checkpoint import (
+    check_resumable,
+    load_checkpoint,
+    restore_generator,
+    restore_optimizer,
+    save_checkpoint,
+)  # fmt: skip
 from gaussproto.runs.folder import RunFolder
 from gaussproto.runs.metrics import LogRecord
-from gaussproto.training.checks import check_rebuilds, check_types
+from gaussproto.runs.weights import Position
+from gaussproto.training.checks import check_memory, check_rebuilds, check_types
 from gaussproto.training.memory import keep_freed_memory
 from gaussproto.training.result import DeadPrecisionWarning, RunResult, TrainingDiverged
 from gaussproto.training.signals import stop_signals
@@ -99,16 +106,17 @@ def train(
     config = config.model_copy(update={"episode": episode})
     check_enough(images, episode.way, episode.drawings)
     check_device(device)
+    check_memory(config.network)
     if network is not None and run.config.exists():
         begun = read_config(run.config).network
         if begun == network.config.model_copy(update={"transform": begun.transform}):  # a stage can replace it
             config = config.model_copy(update={"network": begun})
     if config.training.init and not run.last.exists():
         read_init(config)  # raise before the folder is created
-    config = run.open(config, resume, lengthen)
-    if smaller:
-        say(f"episodes are reduced to fit the data: {episode.way} classes of {episode.drawings} images")
-    with run.locked():
+    with run.claimed():
+        config = run.open(config, resume, lengthen)
+        if smaller:
+            say(f"episodes are reduced to fit the data: {episode.way} classes of {episode.drawings} images")
         keep_freed_memory()
         training = _Training(config, images, run, network, device, say)
         if config != read_config(run.config):
@@ -150,7 +158,9 @@ class _Training:
                 if config.training.init:
                     say(take_weights(self.network, config))
         else:
-            if checkpoint.position.images != self.position.images:
+            run.check_checkpoint(checkpoint, config)
+            check_resumable(checkpoint)
+            if not images.has_fingerprint(checkpoint.position.images):
                 problem = f"the training images have changed since the run in {run.path} started"
                 raise InputError(f"{problem}: restore them, or start a new run with --out")
             self.network, self.position = checkpoint.network(), checkpoint.position
@@ -161,14 +171,14 @@ class _Training:
                 network.set_transform(self.position.transform)
                 network.load_state_dict(self.network.state_dict())
                 self.network = network
-            self.generator.set_state(checkpoint.tensors["generator"])
+            restore_generator(self.generator, checkpoint)
         self.network.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.network.train()
         self.optimizer = make_optimizer(self.network, config.training)
         if checkpoint:
             restore_optimizer(self.optimizer, self.network, checkpoint.tensors)
         position = self.position
-        run.forget_after(position.episode, position.kept)
+        run.forget_after(position)
         position.command = position.command or command()
         if position.episode < config.training.episodes:
             position.commits = list(dict.fromkeys([*position.commits, commit()]))
@@ -191,8 +201,10 @@ class _Training:
                     self._fetch()
                 if logs:
                     record = self._summarise(number, learning_rate(training, now))
-                    log(record)
+                    log.write(record)
                     on_log(record)
+                if saves:
+                    log.sync()  # before the checkpoint, from which a killed run resumes
                 self._save(saves)
                 if stopping and not ended:
                     stopped_by = stop[0]
@@ -230,6 +242,7 @@ class _Training:
         position = self.position
         loss, accuracy, mean, std = torch.tensor(position.rows, dtype=torch.float64).mean(dim=0).tolist()
         position.rows.clear()
+        position.loss, position.accuracy = loss, accuracy
         learned = not math.isnan(mean)
         if learned and position.episode >= 100 and is_dead(mean, std) and not position.warned:
             position.warned = True

@@ -2,15 +2,16 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import Field
 
 from gaussproto.config import DataConfig, NetworkConfig
 from gaussproto.formulas.confidence import Calibration
 from gaussproto.formulas.embedded import Embedded
 from gaussproto.runs.weights import digest_of
-from gaussproto.setting_types import Ink, Weighting
+from gaussproto.setting_types import LARGEST_IMAGE, LARGEST_WIDTH, Ink, Weighting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,9 +19,9 @@ class Card:
     """The inputs of an encoder, and how to compare its embeddings."""
 
     digest: str  # of the settings and weights, wherever they are stored
-    channels: int = 1  # 1 grey, 3 colour
-    image_size: int = 28  # side in pixels
-    smallest_image: int = 1  # smallest side in pixels that survives every pooling
+    channels: Annotated[int, Field(ge=1, le=LARGEST_WIDTH)] = 1  # 1 grey, 3 colour
+    image_size: Annotated[int, Field(ge=1, le=LARGEST_IMAGE)] = 28  # side in pixels
+    smallest_image: Annotated[int, Field(ge=1, le=LARGEST_IMAGE)] = 1  # side in pixels that survives every pooling
     ink: Ink = "detect"  # of the images that users pass
     distance: str = "euclidean"  # that the network was trained with
     weighting: Weighting = "prototype"  # where the precision acts

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gaussproto.classifier.encoders.onnx import OnnxEncoder, name_of, onnx_content
+from gaussproto.classifier.encoders.onnx_check import check_safe
 from gaussproto.classifier.encoders.torch import torch_encoder
 from gaussproto.errors import InputError
 from gaussproto.files import write_then_rename
@@ -61,6 +62,7 @@ def export_onnx(encoder: Any, path: Path | str) -> Export:
     if path.suffix != ".onnx":
         raise InputError(f"the output file must end in .onnx (found {path}): change its name")
     content = onnx_content(encoder)
+    check_safe(content, f"the network {name_of(encoder)}")
     by_onnx, by_torch = OnnxEncoder(content, str(path)), torch_encoder(encoder, None)
     shape = (COMPARED, by_torch.channels, by_torch.image_size, by_torch.image_size)
     images = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)

@@ -10,9 +10,10 @@ import numpy as np
 from gaussproto.classifier.encoders.card import Encoder
 from gaussproto.classifier.encoders.onnx import is_onnx_file, onnx_encoder
 from gaussproto.errors import InputError
+from gaussproto.files import is_folder, real_path
 from gaussproto.formulas.embedded import Embedded
 from gaussproto.runs.weights import weights_file
-from gaussproto.setting_types import Ink
+from gaussproto.setting_types import LARGEST_IMAGE, Ink
 
 IDENTITY = "identity"
 Engine = Literal["torch", "onnx"]
@@ -29,10 +30,11 @@ def find_encoder(
             listed = ", ".join(str(choice) for choice in choices if choice)
             raise InputError(f"{name} must be one of {listed} (found {value!r})")
     opened = _open(encoder, engine, device)
-    if image_size is not None and not (isinstance(image_size, Integral) and image_size >= opened.smallest_image):
-        raise InputError(
-            f"image_size must be a whole number of at least {opened.smallest_image} (found {image_size!r})"
-        )
+    if opened.channels not in (1, 3):
+        raise InputError(f"the encoder must take grey or colour images (found {opened.channels} channels)")
+    least = opened.smallest_image
+    if image_size is not None and not (isinstance(image_size, Integral) and least <= image_size <= LARGEST_IMAGE):
+        raise InputError(f"image_size must be a whole number from {least} to {LARGEST_IMAGE} (found {image_size!r})")
     size = int(image_size or opened.image_size)
     return replace(opened, image_size=size, ink=opened.ink if ink == "auto" else ink)
 
@@ -72,6 +74,6 @@ def _source(encoder: Any) -> str | None:
     if not isinstance(encoder, str | Path):
         return None
     path = Path(encoder)
-    if path.is_dir():
+    if is_folder(path):
         path = weights_file(str(path))
-    return str(path.resolve()) if path.suffix in (".onnx", ".safetensors") else str(encoder)
+    return str(real_path(path)) if path.suffix in (".onnx", ".safetensors") else str(encoder)

@@ -1,6 +1,8 @@
 """Encoders computed by onnxruntime, and the content of their ONNX files. Without torch."""
 
 import json
+import math
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -8,16 +10,20 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from gaussproto.classifier.encoders.card import Card, Encoder, card_of
+from gaussproto.classifier.encoders.onnx_check import check_intact, check_safe, with_checksum
 from gaussproto.classifier.encoders.onnx_graph import encoder_graph
 from gaussproto.config import DataConfig, NetworkConfig
 from gaussproto.errors import InputError, import_extra
+from gaussproto.files import read_file
 from gaussproto.formulas.confidence import Calibration
 from gaussproto.formulas.embedded import Embedded
 from gaussproto.provenance import version
-from gaussproto.runs.weights import open_weights, single_precision, weights_file
+from gaussproto.runs.weights import NO_CHECKSUM, open_weights, single_precision, weights_file
 from gaussproto.setting_types import first_problem
 
-BATCH = 256  # images embedded at once
+BATCH, BATCH_PIXELS = 256, 2_000_000  # embedded at once
+LARGEST = 1 << 30  # bytes of a file
+SILENT = 4  # the highest severity of onnxruntime's messages
 CARD = "gaussproto"  # the key of the card in the file's metadata
 ABOUT = (
     "Input: images (N, channels, H, W), uint8, with bright ink or a bright object, of {0.image_size} x {0.image_size} "
@@ -32,20 +38,38 @@ class OnnxEncoder:
     def __init__(self, content: bytes, name: str) -> None:
         self.content, self.name = content, name
         onnxruntime = import_extra("onnxruntime", "onnx")
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = SILENT  # errors are raised
         try:
-            self.session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+            self.session = onnxruntime.InferenceSession(
+                content, options, providers=["CPUExecutionProvider"], enable_fallback=False
+            )  # the fallback prints, and tries the same again
         except Exception as error:  # onnxruntime's errors have no common base class
-            raise InputError(f"{name} is not a readable ONNX file ({error}): export it again") from error
+            raise InputError(f"{name} is not a readable ONNX file ({_line(error)}): export it again") from error
 
     def __call__(self, images: np.ndarray) -> Embedded[np.ndarray]:
-        batches = [self.session.run(None, {"images": images[i : i + BATCH]}) for i in range(0, len(images), BATCH)]
-        return Embedded(*(np.concatenate(parts) for parts in zip(*batches, strict=True)))
+        batch = max(1, min(BATCH, BATCH_PIXELS // max(1, math.prod(images.shape[-2:]))))
+        try:
+            batches = [self.session.run(None, {"images": images[i : i + batch]}) for i in range(0, len(images), batch)]
+            outputs = [np.concatenate(parts) for parts in zip(*batches, strict=True)]
+        except Exception as error:
+            raise InputError(f"{self.name} cannot embed these images ({_line(error)}): export it again") from error
+        x, s = outputs[0], outputs[1] if len(outputs) > 1 else None
+        D = x.shape[-1] if x.ndim == 2 else 0
+        sizes = [(len(images), *size) for size in ((1,), (D,), (D, D))]
+        if len(outputs) > 2 or x.shape != (len(images), D) or (s is not None and s.shape not in sizes):
+            shapes = ", ".join(str(output.shape) for output in outputs)
+            raise InputError(f"{self.name} must compute embeddings and precisions (found the shapes {shapes})")
+        return Embedded(x, s)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return OnnxEncoder, (self.content, self.name)  # a session cannot be pickled
 
     def card(self) -> Card:
-        text = self.session.get_modelmeta().custom_metadata_map.get(CARD)
+        try:
+            text = self.session.get_modelmeta().custom_metadata_map.get(CARD)
+        except UnicodeDecodeError as error:
+            raise InputError(f"{self.name} has a damaged description ({error.reason}): export it again") from None
         if text is None:
             raise InputError(
                 f"{self.name} was not exported by gaussproto: create an ONNX file with `gaussproto export`"
@@ -61,14 +85,20 @@ class OnnxEncoder:
 def onnx_encoder(encoder: Any, source: str | None) -> Encoder:
     """Open an ONNX file, or weights converted to ONNX in memory."""
     if is_onnx_file(encoder):
-        try:
-            content = Path(encoder).read_bytes()
-        except OSError as error:
-            raise InputError(f"cannot read the ONNX file {encoder} ({error.strerror}): check the path") from None
+        content = read_file(Path(encoder), "ONNX file", LARGEST)
+        intact = check_intact(content, str(encoder))
+        check_safe(content, str(encoder))
     else:
-        content = onnx_content(encoder)
+        content, intact = onnx_content(encoder), True
     embed = OnnxEncoder(content, name_of(encoder))
-    return Encoder(**vars(embed.card()), embed=embed, source=source)
+    card = embed.card()
+    if not intact:
+        warnings.warn(NO_CHECKSUM.format(encoder), stacklevel=2)
+    return Encoder(**vars(card), embed=embed, source=source)
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())
 
 
 def is_onnx_file(encoder: Any) -> bool:
@@ -91,7 +121,7 @@ def onnx_content(encoder: Any) -> bytes:
     described = TypeAdapter(Card).dump_python(card, mode="json")
     described["source"] = str(encoder) if isinstance(encoder, str | Path) else None
     model.metadata_props.add(key=CARD, value=json.dumps(described))
-    return bytes(model.SerializeToString())
+    return with_checksum(bytes(model.SerializeToString()))
 
 
 def name_of(encoder: Any) -> str:

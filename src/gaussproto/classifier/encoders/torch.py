@@ -13,11 +13,11 @@ from gaussproto.errors import InputError
 from gaussproto.formulas.confidence import Calibration
 from gaussproto.formulas.embedded import Embedded
 from gaussproto.model.device import check_device
-from gaussproto.model.embed import embed_all
+from gaussproto.model.embed import embed_batches
 from gaussproto.model.head import GaussianHead, head_of
 from gaussproto.model.network import GaussianPrototypicalNetwork
 from gaussproto.runs.checkpoint import checkpoint_of
-from gaussproto.runs.weights import open_weights, weights_file
+from gaussproto.runs.weights import reading_weights, weights_file
 
 
 class TorchEncoder:
@@ -32,7 +32,8 @@ class TorchEncoder:
                 device = next(self.network.parameters()).device
                 embedded = self.network.embed(torch.tensor(inputs, dtype=torch.float32, device=device))
         else:
-            embedded = embed_all(self.network, torch.from_numpy(inputs))
+            with torch.no_grad():
+                embedded = embed_batches(self.network, torch.from_numpy(inputs))
         return embedded.map(lambda t: t.cpu().numpy())
 
 
@@ -64,10 +65,10 @@ def open_network(encoder: Any) -> tuple[GaussianPrototypicalNetwork, DataConfig 
     if not isinstance(encoder, str | Path):
         kind = type(encoder).__name__
         raise InputError(f"encoder must be the name of weights, a path, 'identity' or a network (found {kind})")
-    file = open_weights(weights_file(str(encoder)), "pt")
-    if head := head_of(file.path, file.metadata, file.tensors):
-        return head, None, None
-    return checkpoint_of(file).network().eval(), file.run.data, file.calibration
+    with reading_weights(weights_file(str(encoder)), "pt") as file:
+        if head := head_of(file.path, file.metadata, file.tensors):
+            return head, None, None
+        return checkpoint_of(file).network().eval(), file.run.data, file.calibration
 
 
 def arrays_of(network: GaussianPrototypicalNetwork) -> dict[str, np.ndarray]:

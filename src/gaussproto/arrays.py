@@ -1,0 +1,138 @@
+"""Read and write named arrays as safetensors files, with a checksum of everything in the file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from safetensors import SafetensorError
+
+from gaussproto.errors import InputError
+from gaussproto.files import read_file, write_then_rename
+
+if TYPE_CHECKING:
+    import numpy as np
+
+METADATA = "__metadata__"  # the part of the header that holds texts
+CHECKSUM = "checksum"  # its key in the metadata
+LARGEST_HEADER = 100_000_000  # bytes, as in the library
+DTYPES = {  # how safetensors calls the types of NumPy and torch
+    "bool": "BOOL", "uint8": "U8", "int8": "I8", "int16": "I16", "uint16": "U16", "int32": "I32", "uint32": "U32",
+    "int64": "I64", "uint64": "U64", "float16": "F16", "bfloat16": "BF16", "float32": "F32", "float64": "F64",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ArraysFile:
+    """The content of a safetensors file."""
+
+    metadata: dict[str, str]
+    arrays: dict[str, Any]  # NumPy arrays or tensors
+    hashing: Future[str]
+    checked: bool  # whether the file has a checksum; files of earlier versions have none
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the metadata and the arrays."""
+        return self.hashing.result()
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Any], metadata: Mapping[str, str]) -> None:
+    """Write NumPy arrays or tensors on the CPU."""
+    header: dict[str, Any] = {METADATA: dict(metadata)}
+    parts, end = [], 0
+    for name in sorted(arrays, key=lambda name: (-arrays[name].itemsize, name)):  # so that every array is aligned
+        array = arrays[name]
+        start, end = end, end + array.nbytes
+        dtype = DTYPES[str(array.dtype).removeprefix("torch.")]
+        header[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": [start, end]}
+        parts.append(_as_bytes(array))
+    header[METADATA][CHECKSUM] = _digest(header, parts)
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with write_then_rename(path) as temporary, temporary.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        file.writelines(parts)
+
+
+def read_arrays(path: Path, what: str, framework: Literal["pt", "np"] = "np") -> ArraysFile:
+    """Read a file as NumPy arrays or as tensors. Raise InputError, which calls the file `what`, if it is damaged."""
+    with reading_arrays(path, what, framework) as file:
+        return file
+
+
+@contextmanager
+def reading_arrays(path: Path, what: str, framework: Literal["pt", "np"] = "np") -> Iterator[ArraysFile]:
+    """Yield the content of a file while another thread computes its checksum.
+
+    At the end of the block, raise InputError if the checksum does not match: do not use before what the block made.
+    """
+    beside = ThreadPoolExecutor(1)
+    try:
+        content = read_file(path, what, check=_check_header)
+        header, data = _split(content)
+        hashing = beside.submit(_digest, header, [data])
+        arrays = import_module("safetensors.torch" if framework == "pt" else "safetensors.numpy").load(content)
+        metadata = dict(header.get(METADATA, {}))
+        stated = metadata.pop(CHECKSUM, None)
+    except InputError:
+        raise
+    except (SafetensorError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise InputError(f"{path} is not a readable {what} ({error}): check or replace it") from error
+    finally:
+        beside.shutdown(wait=False)
+    try:
+        yield ArraysFile(metadata, arrays, hashing, checked=stated is not None)
+    finally:  # if the block has failed, damage is the better explanation
+        if stated not in (None, hashing.result()):
+            raise InputError(f"{path} is a damaged {what} (its checksum does not match): copy or create it again")
+
+
+def digest_of_arrays(text: str, arrays: Mapping[str, np.ndarray]) -> str:
+    """Return the SHA-256 of a text and of the names, types, shapes and contents of arrays."""
+    digest = hashlib.sha256(text.encode())
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype} {array.shape}".encode() + array.tobytes())
+    return digest.hexdigest()
+
+
+def _check_header(start: bytes, size: int) -> None:
+    """Raise ValueError unless the file has the size that its header says, before it is read."""
+    length = int.from_bytes(start[:8], "little")
+    if not 0 < length <= min(LARGEST_HEADER, size - 8):
+        raise ValueError(f"its header of {length:,} bytes is longer than the file or than {LARGEST_HEADER:,} bytes")
+    if length + 8 <= len(start):
+        arrays = [entry for name, entry in json.loads(start[8 : 8 + length]).items() if name != METADATA]
+        end = max((entry["data_offsets"][1] for entry in arrays), default=0)
+        if 8 + length + end != size:
+            raise ValueError(f"its header describes {8 + length + end:,} bytes, but the file has {size:,}")
+
+
+def _split(content: bytes) -> tuple[dict[str, Any], memoryview]:
+    """Return the header and the data of a safetensors file."""
+    start = 8 + int.from_bytes(content[:8], "little")
+    return json.loads(content[8:start]), memoryview(content)[start:]
+
+
+def _digest(header: Mapping[str, Any], data: Iterable[memoryview]) -> str:
+    """Return the SHA-256 of the header, without a checksum in it, and of the data."""
+    metadata = {key: text for key, text in header.get(METADATA, {}).items() if key != CHECKSUM}
+    digest = hashlib.sha256(json.dumps({**header, METADATA: metadata}, sort_keys=True).encode())
+    for part in data:
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _as_bytes(array: Any) -> memoryview:
+    if not hasattr(array, "detach"):
+        return memoryview(array.ravel().view("uint8"))  # copied only if it is not contiguous
+    import torch
+
+    return memoryview(array.detach().contiguous().reshape(-1).view(torch.uint8).numpy())

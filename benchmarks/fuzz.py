@@ -315,12 +315,12 @@ def table(results: list[Trial]) -> list[list[str]]:
             for is_crafted in (False, True)
         )
         columns = [*(hurt[outcome] for outcome in OUTCOMES if outcome != "accepted")]
-        wrong = crafted["silent"] + crafted["crash"]
-        rows.append([kind, *map(str, columns), str(crafted.total() - crafted["accepted"] - wrong), str(wrong)])
+        columns += [crafted["detected"], crafted["warning"], crafted["silent"] + crafted["crash"]]
+        rows.append([kind, *map(str, columns)])
     return rows
 
 
-COLUMNS = ["file", *(o for o in OUTCOMES if o != "accepted"), "crafted: refused", "crafted: crash"]
+COLUMNS = ["file", *(o for o in OUTCOMES if o != "accepted"), "crafted: detected", "crafted: warning", "crafted: crash"]
 
 
 def main() -> None:

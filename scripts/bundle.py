@@ -1,4 +1,4 @@
-"""Bundle a run's last weights with the package: in half precision if accuracy allows, with a card and a digest.
+"""Bundle a run's last weights with the package: in half precision if accuracy allows, with a card and a checksum.
 
 python scripts/bundle.py runs/NAME omniglot-small --twin runs/TWIN
 
@@ -77,9 +77,9 @@ def main() -> None:
         temporary.write_text(text)
     with write_then_rename(FOLDER / path.name) as temporary:
         shutil.copyfile(path, temporary)
-    digests = read_json(FOLDER / "digests.json")
-    digests[given.name] = read_arrays(path, "weights file").digest
-    write_json(FOLDER / "digests.json", dict(sorted(digests.items())))
+    checksums = read_json(FOLDER / "checksums.json")
+    checksums[given.name] = read_arrays(path, "weights file").checksum
+    write_json(FOLDER / "checksums.json", dict(sorted(checksums.items())))
     print(text)
 
 

@@ -51,11 +51,6 @@ class RunConfig(Frozen):
 
     @model_validator(mode="after")
     def _check(self) -> RunConfig:
-        if not self.name or self.name.startswith(".") or not self.name.isprintable() or {*self.name} & {*"/\\:"}:
-            raise ValueError(
-                f"name must be a file name without slashes, colons or a dot at its start (found {self.name!r}): rename "
-                "the run"
-            )
         for text in (self.name, self.about, self.data.data, self.training.init or "", *self._classes()):
             if not is_unicode(text):
                 raise ValueError(f"{visible(text)} is not valid UTF-8: rename it")
@@ -71,6 +66,13 @@ class RunConfig(Frozen):
                 "blocks halves the image: use fewer filters or larger images"
             )
         return self
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the run if the user names none. Raise InputError if the name would lead elsewhere."""
+        if self.name in ("", ".", "..") or {*self.name} & {*"/\\"} or self.name != visible(self.name):
+            raise InputError(f"the name of the run must be a file name (found {self.name!r}): change it, or pass --out")
+        return Path("runs") / self.name
 
     def _classes(self) -> tuple[str, ...]:
         split = self.data.split

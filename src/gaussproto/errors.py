@@ -5,6 +5,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
+from unicodedata import category
+
+DIRECTIONS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"  # characters that turn the text around them
 
 
 class InputError(ValueError):
@@ -57,8 +60,12 @@ def visible(text: str) -> str:
     >>> print(visible("a" + chr(27) + "[31mb"))
     a\\x1b[31mb
     """
-    shown = "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
-    return shown.encode(errors="backslashreplace").decode()
+    return "".join(c.encode("unicode_escape").decode() if _controls(c) else c for c in text)
+
+
+def _controls(c: str) -> bool:
+    """Return whether a character controls the terminal or the direction of text, or cannot be encoded."""
+    return (c not in "\n\t" and category(c) in ("Cc", "Cs", "Zl", "Zp")) or c in DIRECTIONS
 
 
 def shortened(value: object, most: int = 100) -> str:

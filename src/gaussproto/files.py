@@ -19,10 +19,11 @@ from filelock import FileLock, Timeout
 
 from gaussproto.errors import InputError
 
-CHECKSUM = "sha256"  # the key of the checksum in a JSON file and in the header of a safetensors file
+CHECKSUM = "sha256"  # its key in a JSON file
 LARGEST_JSON = 16 << 20  # bytes
 FIRST = 1 << 16  # bytes that are checked before the rest of a large file is read
 ABANDONED = 600  # seconds after which a temporary file belongs to a process that was killed
+CANNOT_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EPERM)  # folders of some systems, or without access
 KINDS = {stat.S_IFDIR: "folder", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket"}
 
 
@@ -34,9 +35,8 @@ def write_then_rename(path: Path) -> Iterator[Path]:
     the file that it points to is replaced.
     """
     place = real_path(path)
-    temporary = place.with_name(
-        f".{place.name}.{secrets.token_hex(4)}.part"
-    )  # nobody can guess it and put a link there
+    token = secrets.token_hex(4)  # nobody can guess the name and put a link there
+    temporary = place.with_name(f".{place.name}.{token}.part")
     try:
         make_folder(place.parent)
         if place.exists() and not place.is_file():
@@ -45,8 +45,8 @@ def write_then_rename(path: Path) -> Iterator[Path]:
         os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
         mode = (place if place.exists() else temporary).stat().st_mode
         yield temporary
-        temporary.chmod(mode)  # some libraries create files that only their owner can read
         sync_path(temporary)  # the content must reach the disk before the name
+        temporary.chmod(mode)  # some libraries create files that only their owner can read
         temporary.replace(place)
         sync_path(place.parent)
     except OSError as error:
@@ -72,13 +72,16 @@ def make_folder(path: Path) -> None:
 
 def sync_path(path: Path) -> None:
     """Make sure that a file or a folder, with the names in it, survives a power cut."""
-    if os.name == "nt" and path.is_dir():  # Windows cannot open folders, and writes names at once
-        return
-    file = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    folder = path.is_dir()
     try:
-        os.fsync(file)
-    finally:
-        os.close(file)
+        file = os.open(path, os.O_RDONLY if folder else os.O_RDWR)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)
+    except OSError as error:
+        if not folder or error.errno not in CANNOT_SYNC:
+            raise
 
 
 def remove_abandoned(place: Path) -> None:

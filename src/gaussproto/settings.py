@@ -166,9 +166,19 @@ class NetworkConfig(Frozen):
         """Whether the precision of a class also scales the distance to its prototype, besides weighing its supports."""
         return self.covariance != "none" and self.weighting == "prototype_and_distance"
 
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The names of the parts that can be a user's own."""
+        return self.encoder, self.covariance, self.transform, self.distance
+
+    @property
+    def is_builtin(self) -> bool:
+        """Whether no part is a user's own."""
+        return all(":" not in name for name in self.parts)
+
     def check_saved(self) -> None:
         """Raise InputError if a setting names an object that another process cannot import."""
-        for name in (self.encoder, self.covariance, self.transform, self.distance):
+        for name in self.parts:
             check_saved(name)
 
 

@@ -8,7 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
+from safetensors.torch import save_file
 
+from gaussproto.arrays import read_arrays
 from gaussproto.data.cache import cached_images
 from gaussproto.data.damage import damage, down_sample
 from gaussproto.data.images import LabelledImages
@@ -244,6 +246,17 @@ def test_cached_images_are_made_once_and_again_if_the_file_is_broken(characters,
     with pytest.warns(UserWarning, match="cached images are prepared again"):
         assert torch.equal(cached_images("some", 28, make).images, characters.images)
     assert len(made) == 2
+    old = read_arrays(file, "cache", "pt")
+    save_file(old.arrays, file, old.metadata)  # as an earlier version wrote it: made again, or used if that fails
+
+    def fail():
+        raise InputError("no network")
+
+    with pytest.warns(UserWarning, match="has no checksum"):
+        assert torch.equal(cached_images("some", 28, fail).images, characters.images)
+    cached_images("some", 28, make)
+    assert len(made) == 3
+    assert read_arrays(file, "cache").checked
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("GAUSSPROTO_CACHE", str(tmp_path / "file"))
     with pytest.warns(UserWarning, match="prepared again next time: cannot write"):

@@ -258,6 +258,29 @@ def test_steep_full_precisions_in_single_precision(seed, spread):
         torch.testing.assert_close(p.double(), exact, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("of_x", "of_p"), [((2, 5, 4), (2, 4)), ((5, 4), (3, 2, 4)), ((1, 5, 4), (3, 2, 4)), ((3, 1, 5, 4), (2, 2, 4))]
+)
+@pytest.mark.parametrize("covariance", ["none", *COVARIANCES])
+def test_leading_axes_broadcast_even_where_points_coincide(of_x, of_p, covariance):
+    x, p = points(0, *of_x), points(1, *of_p)
+    x[..., 0, :] = p.reshape(-1, 4)[-1]  # needs the exact differences
+    D, C = 4, of_p[-2]
+    s = {"none": None, "radius": points(2, C, 1).abs(), "diagonal": points(2, C, D).abs()}.get(covariance)
+    if covariance == "full":
+        s = points(2, C, D, D)
+        s = (s @ s.mT).expand(*of_p[:-2], C, D, D)
+    elif s is not None:
+        s = s.expand(*of_p[:-1], s.shape[-1])
+    S = torch.eye(D, dtype=x.dtype).expand(C, D, D) if s is None else s if covariance == "full" else None
+    S = torch.diag_embed(s.expand(*s.shape[:-1], D)) if S is None else S
+    difference = x[..., :, None, :] - p[..., None, :, :]
+    expected = torch.einsum("...ncd,...cde,...nce->...nc", difference, S, difference).clamp_min(0).sqrt()
+    torch.testing.assert_close(distances(x, p, s), expected, rtol=1e-7, atol=1e-7)
+    as_arrays = distances(x.numpy(), p.numpy(), None if s is None else s.numpy())
+    np.testing.assert_allclose(as_arrays, expected, rtol=1e-7, atol=1e-7)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("covariance", ["none", *COVARIANCES])
 @given(far=st.sampled_from([1e2, 1e4, 1e6, 1e8, 1e12]), seed=seeds)

@@ -275,25 +275,28 @@ def test_frozen_parts_of_a_network_stay_frozen(characters, weights):
 
 def test_a_foreign_configuration_does_not_choose_where_a_run_is_written(tmp_path, gaussproto, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for name in ("../escaped", "/tmp/escaped", "a/b", ".hidden", "", "a\nb", "C:x"):
+    for name in ("../escaped", "/tmp/escaped", "a/b", "..", "", "a\x1bb", "a\\b"):
         config = gp.preset("demo").model_dump(mode="json") | {"name": name}
         Path("mine.json").write_text(json.dumps(config))
         code, _, err = gaussproto("train", "mine.json")
         assert code == 2
-        assert "name must be a file name" in err
+        assert "the name of the run must be a file name" in err
+    odd = gp.preset("demo").model_copy(update={"name": "東京\u3000a:b"})
+    assert odd.folder == Path("runs") / "東京\u3000a:b"
 
 
 def test_spreadsheets_and_terminals_are_not_programmed_by_names(capsys):
-    names = ["=cmd()", "+1", "-x", "@SUM(A1)", "\x1b[31mred", "plain", "-1.5"]
+    names = ["=cmd()", "+1", "-x", "@SUM(A1)", "\x1b[31mred", "plain", "-1.5", "+", "東京\u3000太郎"]
     console.print_csv(["name"], [[name] for name in names])
     cells = [row[0] for row in csv.reader(io.StringIO(capsys.readouterr().out))][1:]
-    assert cells == ["'=cmd()", "+1", "'-x", "'@SUM(A1)", "\x1b[31mred", "plain", "-1.5"]
+    assert cells == ["'=cmd()", "+1", "'-x", "'@SUM(A1)", "\x1b[31mred", "plain", "-1.5", "+", "東京\u3000太郎"]
     console.print_table("\x1b]0;title\x07", ["name"], [[name] for name in names])
     console.say("\x1b[2J said")
     console.fail("\x9b31m failed \udcff")
     said = capsys.readouterr()
     assert not {"\x1b", "\x07", "\x9b"} & set(said.out + said.err)
     assert "\\x1b[31mred" in said.out
+    assert "東京\u3000太郎" in said.out
 
 
 def test_names_that_look_like_markup(characters, tmp_path, gaussproto, monkeypatch):
@@ -411,3 +414,39 @@ def test_duplicates_among_many_names_are_found_soon():
     names = (*map(str, range(200_000)), "199999")
     with pytest.raises(ValidationError, match="names the class '199999' more than once"):
         ClassSplit(test=names)
+
+
+class Doubles(torch.nn.Module):
+    """A backbone with a buffer and parameters in double precision, and one that has no gradient."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(1, dtype=torch.float64))
+        self.unused = torch.nn.Parameter(torch.ones(3))
+        self.linear = torch.nn.Linear(49, 6, dtype=torch.float64)
+
+    def forward(self, images):
+        return self.linear(torch.nn.functional.avg_pool2d(images, 4).flatten(1).double() - self.mean).float()
+
+
+class Computed(gp.Transform):
+    """A transform that computes a number when it is made."""
+
+    def __init__(self):
+        self.offset = float(torch.tensor([0.5, 0.5]).sum())
+
+    def value(self, raw):
+        return self.offset + raw.exp()
+
+
+def test_parts_of_users_are_made_as_they_are(characters, tmp_path):
+    settings = {"embedding_dim": 4, "way": 5, "episodes": 10, "checkpoint_every": 5}
+    config = gp.preset("demo", transform=Computed(), **settings)
+    network = gp.GaussianPrototypicalNetwork(config.network, backbone=Doubles(), features=6)
+    gp.train(config, characters, tmp_path / "run", network=network)
+    longer = config.override(episodes=20)
+    again = gp.GaussianPrototypicalNetwork(config.network, backbone=Doubles(), features=6)
+    gp.train(longer, characters, tmp_path / "run", network=again, resume=True, lengthen=True)
+    loaded = gp.load_network(tmp_path / "run")
+    assert loaded.encoder.backbone.mean.dtype == torch.float64
+    assert torch.equal(gp.embed_all(loaded, characters).x, gp.embed_all(again, characters).x)

@@ -56,7 +56,7 @@ def temperature_of(card: Card, given: float | None, examples: Examples, distance
     return card.calibration.temperature * distance_scale(examples.shots.mean(), distance, in_distance)
 
 
-def judge(
+def verdict(
     d: np.ndarray, thresholds: np.ndarray | None, card: Card, temperature: float | None, examples: Examples,
     distance: str, in_distance: bool,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip

@@ -9,7 +9,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeatures
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from gaussproto.classifier.confidence import Confidence, check_parameters, class_thresholds, judge, nearest_classes
+from gaussproto.classifier.confidence import (
+    Confidence,
+    check_parameters,
+    class_thresholds,
+    nearest_classes,
+    verdict,
+)
 from gaussproto.classifier.encoders.card import Encoder
 from gaussproto.classifier.encoders.find import Engine, InkParameter, find_encoder, takes_vectors
 from gaussproto.classifier.examples import Examples
@@ -179,7 +185,7 @@ class GaussianPrototypeClassifier(
         """
         embedded, names, pixels = self._embed(X)
         d, thresholds = self._distances(embedded.x), self._thresholds()
-        answers = judge(d, thresholds, self.encoder_, self.temperature, self._examples, *self._metric)
+        answers = verdict(d, thresholds, self.encoder_, self.temperature, self._examples, *self._metric)
         return Confidence(d, *answers, thresholds, names, pixels)
 
     def explain(self, X: Any, path: Path | str, top: int = 3) -> list[Path]:

@@ -128,14 +128,20 @@ def _check_shapes(path: Path, embedded: Embedded[np.ndarray]) -> None:
     fits = bool(shapes) and len(x) > 0 and (s is None or s.shape in shapes)
     if not fits or not all(_finite(part) for part in parts) or not _positive(s):
         found = " and ".join(f"{part.dtype} {part.shape}" for part in parts)
-        problem = f"its embeddings or precisions have another shape or values that they cannot have: {found}"
+        problem = f"its embeddings or precisions have a wrong shape, or values that are not finite or positive: {found}"
         raise InputError(f"{path} is a damaged gallery ({problem}): create it again")
 
 
 def _positive(s: np.ndarray | None) -> bool:
-    if s is None or s.ndim == 2:
-        return s is None or bool((s > 0).all())
-    return bool((np.linalg.eigvalsh(s.astype(np.float64)) > 0).all())
+    if s is None:
+        return True
+    if s.ndim == 2:
+        return bool((s > 0).all())
+    try:
+        np.linalg.cholesky(s.astype(np.float64))
+    except np.linalg.LinAlgError:
+        return False
+    return True
 
 
 def _finite(array: np.ndarray) -> bool:

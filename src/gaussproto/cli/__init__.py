@@ -25,6 +25,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     invoke_without_command=True,
 )
+OUT_OF_MEMORY = ("out of memory", "allocate memory")  # in the errors of torch
 UsageError = typer.BadParameter.__base__
 
 
@@ -69,7 +70,7 @@ def main() -> None:
         place = f"use {error.filename}" if error.filename else "write the output"
         code = console.fail(f"cannot {place} ({reason(error)}): check the path, its permissions and the free space")
     except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, MemoryError) and "memory" not in str(error):
+        if not isinstance(error, MemoryError) and not any(words in str(error) for words in OUT_OF_MEMORY):
             raise
         code = console.fail(f"not enough memory ({reason(error)}): use smaller images, batches or networks")
     sys.exit(code if isinstance(code, int) else 0)

@@ -85,10 +85,10 @@ def print_csv(columns: list[str], rows: list[list[Any]]) -> None:
 def _no_formula(cell: Any) -> Any:
     """Put an apostrophe before text that a spreadsheet would run as a formula. Numbers stay as they are.
 
-    >>> _no_formula("=1+1"), _no_formula("-1.5"), _no_formula("a=b")
-    ("'=1+1", '-1.5', 'a=b')
+    >>> _no_formula("=1+1"), _no_formula("-1.5"), _no_formula("a=b"), _no_formula("+")
+    ("'=1+1", '-1.5', 'a=b', '+')
     """
-    if not isinstance(cell, str) or not cell.startswith(("=", "+", "-", "@", "\t", "\r")):
+    if not isinstance(cell, str) or len(cell) < 2 or not cell.startswith(("=", "+", "-", "@", "\t", "\r")):
         return cell
     try:
         float(cell)

@@ -52,7 +52,7 @@ def train(
 
     config = preset(name, **{key: value for key, value in settings.items() if value is not None})
     is_run = name not in PRESETS and Path(name).is_dir()
-    out = out or (Path(name) if is_run else Path("runs") / config.name)
+    out = out or (Path(name) if is_run else config.folder)
     if resume and not (out / "config.json").exists():
         raise InputError(f"{out} contains no run to resume: check the name, or leave out --resume to start a new run")
     total = config.training.episodes

@@ -9,7 +9,7 @@ from pathlib import Path
 import platformdirs
 from pydantic import TypeAdapter, ValidationError
 
-from gaussproto.arrays import read_arrays, write_arrays
+from gaussproto.arrays import NO_CHECKSUM, read_arrays, write_arrays
 from gaussproto.data.images import LabelledImages
 from gaussproto.errors import InputError
 
@@ -27,12 +27,21 @@ def cached_images(name: str, size: int, make: Callable[[], LabelledImages], rene
     If they are missing, damaged or to be renewed, call `make` and store the result.
     """
     path = cache_folder() / f"{name}.safetensors"
+    old = None
     if os.path.lexists(path) and not renew:
         try:
-            return _read(path, size)
+            old, checked = _read(path, size)
+            if checked:
+                return old
         except InputError as error:
             warnings.warn(f"the cached images are prepared again ({error})", stacklevel=2)
-    images = make()
+    try:
+        images = make()
+    except InputError:
+        if old is None:
+            raise
+        warnings.warn(NO_CHECKSUM.format(path), stacklevel=2)  # better than nothing, for example without a network
+        return old
     names = {"classes": images.classes, "alphabets": images.alphabets}
     try:
         write_arrays(path, {"images": images.images, "counts": images.counts}, {"names": json.dumps(names)})
@@ -41,10 +50,9 @@ def cached_images(name: str, size: int, make: Callable[[], LabelledImages], rene
     return images
 
 
-def _read(path: Path, size: int) -> LabelledImages:
+def _read(path: Path, size: int) -> tuple[LabelledImages, bool]:
+    """Return the images in a file, and whether the file has a checksum."""
     file = read_arrays(path, "cache file", "pt")
-    if not file.checked:
-        raise InputError(f"{path} has no checksum")
     try:
         names = NAMES.validate_json(file.metadata["names"])
         images = LabelledImages(file.arrays["images"], file.arrays["counts"], names["classes"], names["alphabets"])
@@ -52,4 +60,4 @@ def _read(path: Path, size: int) -> LabelledImages:
         raise InputError(f"{path} is not a cache of images ({type(error).__name__})") from None
     if not len(images) or images.images.shape[1:] != (1, size, size):
         raise InputError(f"{path} must have images of {size} x {size} pixels (found {tuple(images.images.shape)})")
-    return images
+    return images, file.checked

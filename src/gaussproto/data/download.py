@@ -2,11 +2,12 @@
 
 import http.client
 import logging
+import time
 from pathlib import Path
 from typing import Any
 
 from gaussproto.errors import InputError
-from gaussproto.files import locked, make_folder, sync_path
+from gaussproto.files import ABANDONED, locked, make_folder, sync_path
 from gaussproto.progress import Progress, silent
 
 CHUNK = 1 << 13  # bytes; a broken connection loses at most one chunk
@@ -36,7 +37,8 @@ def download(url: str, path: Path, md5: str, progress: Progress = silent, retrie
         make_folder(path.parent)
         with locked(path.parent / ".download.lock", path, "wait until it has finished", wait=DOWNLOAD_WAIT):
             for left in path.parent.glob("tmp????????"):  # by pooch, in a process that was killed
-                left.unlink()
+                if left.is_file() and time.time() - left.stat().st_mtime > ABANDONED:
+                    left.unlink(missing_ok=True)
             return Path(files.fetch(path.name, downloader=fetch))
     except InputError:
         raise

@@ -72,7 +72,8 @@ def read_image(source: bytes | Path, name: str, size: int, channels: int = 1, la
     Errors call the image `name`.
     """
     with _opened(source, name) as file:
-        file.draft(None, (DRAFT * size, DRAFT * size))  # decode a large JPEG at a fraction of its size
+        if file.width * file.height > LARGE:
+            file.draft(None, (DRAFT * size, DRAFT * size))  # decode a large JPEG at a fraction of its size
         if not large and file.width * file.height > LARGE:
             return None
         return resize(_decoded(file, name), size, channels)

@@ -23,7 +23,6 @@ RATES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # shares of know
 TEMPERATURES = (0.02, 50.0)  # bounds of the fit: training uses 1, and without any wrong answer the best would be 0
 LOW_PRECISION = 0.5  # share of the highest precision in a class; an example below it does not resemble new images
 
-
 Threshold = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
@@ -40,10 +39,8 @@ class Calibration(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     temperature: float = Field(gt=0, allow_inf_nan=False)
-    thresholds: tuple[Annotated[float, Field(ge=0, allow_inf_nan=False)], ...] = (
-        Field(  # `limits` in files from before the first release
-            min_length=len(RATES), max_length=len(RATES), validation_alias=AliasChoices("thresholds", "limits")
-        )
+    thresholds: tuple[Threshold, ...] = Field(  # `limits` in files from before the first release
+        min_length=len(RATES), max_length=len(RATES), validation_alias=AliasChoices("thresholds", "limits")
     )
     classes: int
     held_out: bool

@@ -178,17 +178,21 @@ def _differences(x: Any, p: Any, s: Any, pairs: Any) -> Any:
 
     It is exact but slow, because it forms the difference of every pair, in blocks to save memory.
     """
-    *lead, n, c = pairs.nonzero(as_tuple=True) if is_tensor(pairs) else pairs.nonzero()
+    *lead, N, C = pairs.shape
+    D, full = x.shape[-1], s is not None and s.ndim == p.ndim + 1
+    x, p = _broadcast(x, (*lead, N, D)), _broadcast(p, (*lead, C, D))
+    s = None if s is None else _broadcast(s, (*lead, C, *s.shape[-2 if full else -1 :]))
+    *groups, n, c = pairs.nonzero(as_tuple=True) if is_tensor(pairs) else pairs.nonzero()
     parts = []
-    block = max(1, DIFFERENCES // x.shape[-1])
+    block = max(1, DIFFERENCES // (D * D if full else D))
     for start in range(0, len(n), block):
-        index = [i[start : start + block] for i in (*lead, n, c)]
-        query, of_class = tuple(index[:-1]), (*index[:-2], index[-1])
-        d = x[query] - p[of_class]
-        if s is not None and s.ndim == p.ndim + 1:
-            parts.append(((s[of_class] @ d[..., None])[..., 0] * d).sum(-1))
+        *group, query, of_class = (i[start : start + block] for i in (*groups, n, c))
+        d = x[(*group, query)] - p[(*group, of_class)]
+        metric = None if s is None else s[(*group, of_class)]
+        if full:
+            parts.append(((metric @ d[..., None])[..., 0] * d).sum(-1))
         else:
-            parts.append((d**2 if s is None else s[of_class] * d**2).sum(-1))
+            parts.append((d**2 if metric is None else metric * d**2).sum(-1))
     if is_tensor(x):
         import torch
 
@@ -196,6 +200,14 @@ def _differences(x: Any, p: Any, s: Any, pairs: Any) -> Any:
     import numpy as np
 
     return np.concatenate(parts)
+
+
+def _broadcast(t: Any, shape: tuple[int, ...]) -> Any:
+    if is_tensor(t):
+        return t.expand(shape)
+    import numpy as np
+
+    return np.broadcast_to(t, shape)
 
 
 def _rounds(x: Any, p: Any, middle: Any) -> bool:

@@ -33,7 +33,7 @@ def find(kind: type[T], own: Mapping[str, T], name: str) -> T:
 
 
 def find_callable(name: str, what: str) -> Any:
-    if name.startswith("gaussproto.cli"):  # a file from others could name it
+    if name.startswith(("gaussproto.cli:", "gaussproto.cli.")):  # a file from others could name it
         raise InputError(f"{name} is the command line, not a {what}: use your own module")
     imported = _import(name, what)
     if not callable(imported):

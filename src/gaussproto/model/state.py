@@ -1,4 +1,4 @@
-"""Load weights into a network that takes no memory of its own before they are known to fit."""
+"""Load weights into a new network, after checking that they fit."""
 
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
@@ -11,7 +11,7 @@ N = TypeVar("N", bound=nn.Module)
 
 
 def with_weights(make: Callable[[], N], weights: Mapping[str, Tensor], meta: bool = True) -> N:
-    """Make a network and load a copy of the weights, in single precision. Raise ValueError if they do not fit.
+    """Make a network and load a copy of the weights. Raise ValueError if they do not fit.
 
     With `meta`, no memory is allocated for sizes that the weights do not have. It must be False for modules that users
     wrote, because they may compute with their weights as they are made.
@@ -27,9 +27,7 @@ def with_weights(make: Callable[[], N], weights: Mapping[str, Tensor], meta: boo
         here, there = tuple(own[name].shape), tuple(weights[name].shape)
         if here != there:
             raise ValueError(f"{name} has the shape {there} instead of {here}")
-    copies = {name: t.to(torch.float32 if t.is_floating_point() else t.dtype, copy=True) for name, t in weights.items()}
-    wrong = [name for name, t in copies.items() if t.dtype != own[name].dtype]
-    if wrong:
-        raise ValueError(f"{wrong[0]} has the type {weights[wrong[0]].dtype} instead of {own[wrong[0]].dtype}")
-    network.load_state_dict(copies, assign=meta)
+        if weights[name].is_floating_point() != own[name].is_floating_point():
+            raise ValueError(f"{name} has the type {weights[name].dtype} instead of {own[name].dtype}")
+    network.load_state_dict({name: t.to(own[name].dtype, copy=True) for name, t in weights.items()}, assign=meta)
     return network

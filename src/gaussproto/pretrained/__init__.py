@@ -1,4 +1,4 @@
-"""Weights that come with the package: `NAME.safetensors`, a card `NAME.md`, and the digests of all, `digests.json`."""
+"""Weights that come with the package: `NAME.safetensors`, a card `NAME.md`, and `checksums.json` of all weights."""
 
 from pathlib import Path
 
@@ -9,11 +9,11 @@ FOLDER = Path(__file__).parent
 
 
 def bundled_names() -> list[str]:
-    return sorted(_digests())
+    return sorted(_checksums())
 
 
 def bundled(name: str) -> Path | None:
-    if name not in _digests():
+    if name not in _checksums():
         return None
     path = FOLDER / f"{name}.safetensors"
     if not path.exists():
@@ -25,12 +25,12 @@ def is_bundled(path: Path) -> bool:
     return path.resolve().parent == FOLDER.resolve()
 
 
-def check_digest(path: Path, digest: str) -> None:
+def check_bundled(path: Path, checksum: str) -> None:
     """Raise InputError if bundled weights are not those that the package came with."""
-    if is_bundled(path) and digest != _digests().get(path.stem):
+    if is_bundled(path) and checksum != _checksums().get(path.stem):
         problem = f"the bundled weights {path} are not those that gaussproto came with"
         raise InputError(f"{problem}: install gaussproto again")
 
 
-def _digests() -> dict[str, str]:
-    return dict(read_json(FOLDER / "digests.json"))
+def _checksums() -> dict[str, str]:
+    return dict(read_json(FOLDER / "checksums.json"))

@@ -38,14 +38,14 @@ class Checkpoint:
         check_device(device)
         config = self.config.network.model_copy(update={"transform": self.position.transform})
         weights = {name: t for name, t in self.tensors.items() if not name.startswith(TRAINING)}
-        head = weights.get("encoder.head.weight")
+        head = weights.get("encoder.head.weight")  # checked first, because a large one would be made
         if config.features is not None and (head is None or head.shape[-1] != config.features):
             problem = f"encoder.head.weight must have {config.features} columns"
             raise InputError(
-                f"the weights in {self.path} do not match their configuration ({problem}): copy them again"
+                f"the weights in {self.path} do not match their configuration ({problem}): copy or train them again"
             )
         try:
-            network = with_weights(lambda: GaussianPrototypicalNetwork(config), weights, meta=config.features is None)
+            network = with_weights(lambda: GaussianPrototypicalNetwork(config), weights, meta=config.is_builtin)
         except (ValueError, RuntimeError) as error:
             if isinstance(error, InputError):
                 raise
@@ -105,7 +105,7 @@ def check_resumable(checkpoint: Checkpoint) -> None:
 def _is_moment(value: Tensor | None, shape: torch.Size, moment: str) -> bool:
     return (
         value is not None
-        and value.dtype == torch.float32
+        and value.is_floating_point()
         and value.shape == (torch.Size() if moment == "step" else shape)
         and bool(value.isfinite().all())
         and (moment == "exp_avg" or bool((value >= 0).all()))

@@ -246,14 +246,14 @@ def find_weights(target: str, which: Literal["last", "top"] = "last") -> list[Pa
 
 def load_checkpoints(target: str, which: Literal["last", "top"] = "last") -> list[Checkpoint]:
     """Load the weights of `find_weights`, although a run that is still training may replace them meanwhile."""
-    for _ in range(ATTEMPTS):
+    for attempt in range(ATTEMPTS):
         paths = find_weights(target, which)
         try:
             return [load_checkpoint(path) for path in paths]
         except InputError:
-            if all(path.exists() for path in paths):
+            if attempt == ATTEMPTS - 1 or all(path.exists() for path in paths):
                 raise
-    raise InputError(f"{target} is still training and replaces its checkpoints: try again later")
+    raise AssertionError("never reached")
 
 
 def load_network(target: Path | str, device: str = "cpu") -> GaussianPrototypicalNetwork:

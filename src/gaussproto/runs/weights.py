@@ -14,19 +14,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from gaussproto.arrays import digest_of_arrays, reading_arrays, write_arrays
+from gaussproto.arrays import NO_CHECKSUM, digest_of_arrays, reading_arrays, write_arrays
 from gaussproto.config import NetworkConfig, RunConfig, parse_config
 from gaussproto.errors import InputError, did_you_mean
 from gaussproto.files import is_folder
 from gaussproto.formulas.confidence import Calibration
-from gaussproto.pretrained import bundled, bundled_names, check_digest, is_bundled
+from gaussproto.pretrained import bundled, bundled_names, check_bundled, is_bundled
 from gaussproto.setting_types import first_problem
 
 if TYPE_CHECKING:
     import numpy as np
 
 TRAINING = ("optimizer/", "generator")  # prefixes of the tensors that only a resumed run needs
-NO_CHECKSUM = "{} has no checksum, because an earlier version of gaussproto wrote it, so damage cannot be detected"
 CALIBRATION = "calibration"  # key in the header of a weights file
 
 
@@ -141,7 +140,7 @@ def reading_weights(path: Path, framework: Literal["pt", "np"] = "np") -> Iterat
     with reading_arrays(path, "weights file", framework) as file:
         yield WeightsFile(path, file.metadata, file.arrays)
     if is_bundled(path):
-        check_digest(path, file.digest)
+        check_bundled(path, file.checksum)
     elif not file.checked and file.metadata:
         warnings.warn(NO_CHECKSUM.format(path), stacklevel=4)
 

@@ -23,7 +23,7 @@ def check_types(config: Any, images: Any) -> None:
 
 def check_memory(config: NetworkConfig) -> None:
     """Raise InputError if the weights, their gradients and Adam's moments need more memory than the machine has."""
-    if config.features is not None:
+    if not config.is_builtin:
         return
     with torch.device("meta"):  # without memory
         network = GaussianPrototypicalNetwork(config)

@@ -97,7 +97,7 @@ def train(
     config.network.check_saved()
     if images is None:
         images = load_data(config.data).train
-    run = RunFolder(Path(out or Path("runs") / config.name))
+    run = RunFolder(Path(out or config.folder))
     config = with_digest(config.with_data(_recorded_data(images, run, resume)))
     if is_function(config.data.data):
         check_saved(config.data.data)

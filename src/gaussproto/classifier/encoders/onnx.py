@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
+from gaussproto.arrays import NO_CHECKSUM
 from gaussproto.classifier.encoders.card import Card, Encoder, card_of
 from gaussproto.classifier.encoders.onnx_check import check_intact, check_safe, with_checksum
 from gaussproto.classifier.encoders.onnx_graph import encoder_graph
@@ -18,7 +19,7 @@ from gaussproto.files import read_file
 from gaussproto.formulas.confidence import Calibration
 from gaussproto.formulas.embedded import Embedded
 from gaussproto.provenance import version
-from gaussproto.runs.weights import NO_CHECKSUM, open_weights, single_precision, weights_file
+from gaussproto.runs.weights import open_weights, single_precision, weights_file
 from gaussproto.setting_types import first_problem
 
 BATCH, BATCH_PIXELS = 256, 2_000_000  # embedded at once

@@ -91,7 +91,7 @@ def reading_arrays(path: Path, what: str, framework: Literal["pt", "np"] = "np")
         stated = metadata.pop(CHECKSUM, None)
     except InputError:
         raise
-    except (SafetensorError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (SafetensorError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise InputError(f"{path} is not a readable {what} ({error}): check or replace it") from error
     finally:
         beside.shutdown(wait=False)

@@ -82,6 +82,10 @@ def test_a_file_whose_header_asks_for_more_than_it_has_is_refused(tmp_path):
         (tmp_path / "it").write_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
         with pytest.raises(InputError, match="is not a readable file"):
             read_arrays(tmp_path / "it", "file")
+    for text in (b'{"a": {"data_offsets": [0]}}', b'{"a": []}', b"[]", b'{"a": {"data_offsets": "xy"}}', b"[" * 5000):
+        (tmp_path / "it").write_bytes(len(text).to_bytes(8, "little") + text + bytes(8))
+        with pytest.raises(InputError, match="is not a readable file"):
+            read_arrays(tmp_path / "it", "file")
     (tmp_path / "it").write_bytes((2**60).to_bytes(8, "little") + b"{}")
     with pytest.raises(InputError, match="is not a readable file"):
         read_arrays(tmp_path / "it", "file")

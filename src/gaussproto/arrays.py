@@ -39,13 +39,13 @@ class ArraysFile:
 
     metadata: dict[str, str]
     arrays: dict[str, Any]  # NumPy arrays or tensors
-    adding: Future[str]  # of the checksum
+    pending: Future[str]  # of the checksum
     checked: bool  # whether the file has a checksum; files of earlier versions have none
 
     @property
     def checksum(self) -> str:
         """The checksum of the metadata and the arrays."""
-        return self.adding.result()
+        return self.pending.result()
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Any], metadata: Mapping[str, str]) -> None:
@@ -85,7 +85,7 @@ def reading_arrays(path: Path, what: str, framework: Literal["pt", "np"] = "np")
     try:
         content = read_file(path, what, check=_check_header)
         header, data = _split(content)
-        adding = _add_beside(beside, header, data)
+        pending = _checksum_beside(beside, header, data)
         arrays = import_module("safetensors.torch" if framework == "pt" else "safetensors.numpy").load(content)
         metadata = dict(header.get(METADATA, {}))
         stated = metadata.pop(CHECKSUM, None)
@@ -96,13 +96,13 @@ def reading_arrays(path: Path, what: str, framework: Literal["pt", "np"] = "np")
     finally:
         beside.shutdown(wait=False)
     try:
-        yield ArraysFile(metadata, arrays, adding, checked=stated is not None)
+        yield ArraysFile(metadata, arrays, pending, checked=stated is not None)
     finally:  # if the block has failed, damage is the better explanation
-        if stated not in (None, adding.result()):
+        if stated not in (None, pending.result()):
             raise InputError(f"{path} is a damaged {what} (its checksum does not match): copy or create it again")
 
 
-def _add_beside(beside: Executor, header: dict[str, Any], data: memoryview) -> Future[str]:
+def _checksum_beside(beside: Executor, header: dict[str, Any], data: memoryview) -> Future[str]:
     """Start to compute the checksum in another thread. Return when that thread no longer needs the interpreter.
 
     The library blocks the interpreter, so a thread that starts later would wait for it.
@@ -113,10 +113,10 @@ def _add_beside(beside: Executor, header: dict[str, Any], data: memoryview) -> F
         started.set()
         yield data
 
-    adding = beside.submit(_checksum, header, parts())
-    adding.add_done_callback(lambda _: started.set())
+    pending = beside.submit(_checksum, header, parts())
+    pending.add_done_callback(lambda _: started.set())
     started.wait()
-    return adding
+    return pending
 
 
 def digest_of_arrays(text: str, arrays: Mapping[str, np.ndarray]) -> str:

@@ -27,7 +27,7 @@ def is_bundled(path: Path) -> bool:
 
 def check_bundled(path: Path, checksum: str) -> None:
     """Raise InputError if bundled weights are not those that the package came with."""
-    if is_bundled(path) and checksum != _checksums().get(path.stem):
+    if checksum != _checksums().get(path.stem):
         problem = f"the bundled weights {path} are not those that gaussproto came with"
         raise InputError(f"{problem}: install gaussproto again")
 

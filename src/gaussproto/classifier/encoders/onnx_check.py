@@ -84,7 +84,7 @@ def _node_problems(node: memoryview) -> Iterator[str]:
         if number == ATTRIBUTE:
             for part, inner in _fields(field):
                 if part in (SUBGRAPH, SUBGRAPHS):
-                    yield f"the operator {kind} with a graph of its own"
+                    yield f"the operator {kind} with an inner graph"
                 if part in SPARSE_TENSORS:
                     yield "sparse weights"
                 if part in (TENSOR, TENSORS) and _is_external(inner):

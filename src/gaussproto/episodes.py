@@ -85,7 +85,7 @@ def sample_episode(
     """
     check_enough(images, way, drawings)
     classes = torch.randperm(images.way, generator=generator)[:way]
-    drawn = images.gather(classes, sample_drawings(images.counts[classes], drawings, generator))
+    drawn = images.gather(classes, sample_drawings(images.counts[classes], drawings, generator), generator)
     if mirror:
         flipped = (torch.rand(way, generator=generator) < 0.5).to(drawn.device)
         drawn[flipped] = drawn[flipped].flip(-1)

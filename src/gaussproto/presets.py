@@ -35,6 +35,21 @@ def _fast() -> Iterator[RunConfig]:
 
 ABOUT_LONGER = "ours: like standard-big-weighted, but twice as long, on distorted and mirrored images"
 OMNIGLOT_BIG = BIG_WEIGHTED.config("standard").variant("omniglot-big", ABOUT_LONGER, **recipes.LONG)
+
+
+def _drawings() -> Iterator[RunConfig]:
+    for encoder, dim, distort in (("small", 64, 0.0), ("big", 512, 0.3)):
+        about = f"{encoder} encoder for people's own drawings: prepared images, with other pens, light and blur"
+        yield RunConfig(
+            name=f"drawings-{encoder}",
+            about=about,
+            data=recipes.OMNIGLOT,
+            network=NetworkConfig(encoder=encoder, embedding_dim=dim, **recipes.WEIGHTED),
+            episode=recipes.ONE_OR_TWO,
+            training=_training(recipes.DRAWINGS_EPISODES[encoder], distort=distort, checkpoint_every=100),
+        ).variant(f"drawings-{encoder}", about, **recipes.DRAWINGS)
+
+
 DEMO = RunConfig(
     name="demo",
     about="first training on invented alphabets (strokes): no download, about a minute",
@@ -53,7 +68,7 @@ FINETUNE = RunConfig(
 )
 BUDGETS: tuple[Budget, ...] = ("standard", "paper")
 ROW_RUNS = [row.configs.get(budget) for budget in BUDGETS for row in ROWS.values() if not row.repeats]
-PRESETS = {run.name: run for run in (DEMO, FINETUNE, *_fast(), OMNIGLOT_BIG, *ROW_RUNS) if run}
+PRESETS = {run.name: run for run in (DEMO, FINETUNE, *_fast(), *_drawings(), OMNIGLOT_BIG, *ROW_RUNS) if run}
 
 
 def preset(name: str, **settings: Any) -> RunConfig:

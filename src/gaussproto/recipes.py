@@ -37,6 +37,10 @@ DAMAGE = ((10, 0.003), (7, 0.003))  # enough to learn what a bad support is; mor
 # For long trainings: new variants of the images against overfitting.
 LONG: Settings = {"episodes": 7200, "distort": 0.5, "mirror": True}
 
+# For people's own drawings: prepared, with other pens, slants, light and blur.
+DRAWINGS: Settings = {"prepare": "ink", "variants": 8, "mirror": True}
+DRAWINGS_EPISODES = {"small": 5400, "big": 3600}
+
 # Fine-tuning on a small folder: gentle enough to keep what the weights have learned.
 FINETUNE_EPISODE = EpisodeConfig(way=20, shot=1, max_shot=5, query=2, splits=4, adapt=True)
 FINETUNE_RATE = 5e-4

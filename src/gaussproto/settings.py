@@ -20,6 +20,7 @@ from gaussproto.setting_types import (
     EncoderName,
     Filters,
     Ink,
+    Prepare,
     TransformName,
     Weighting,
 )
@@ -63,8 +64,20 @@ class DataConfig(Frozen):
     channels: Literal[1, 3] = _setting(1, "1 for grey, 3 for colour images")
     ink: Ink = _setting(
         "bright",
-        "ink of a folder's images: bright, dark or detect (decide for each image); default: bright, or what the "
-        "weights in init expect",
+        "ink of a folder's images: bright, dark or detect (decide for each image, as prepare ink always does); "
+        "default: bright, or what the weights in init expect",
+    )
+    prepare: Prepare = _setting(
+        "none",
+        "preparation of drawings: none, or ink (find the ink, bright or dark, remove uneven light, specks and frames, "
+        "scale it to one size and centre it); the paper: none",
+    )
+    variants: int = _setting(
+        0,
+        "number of variants of each training drawing, with other pens, slants, light, blur and noise, to learn from; "
+        "needs prepare ink; the paper: 0",
+        ge=0,
+        le=100,
     )
     test_fraction: float = _setting(0.25, "fraction of a folder's classes to hold out for testing", gt=0, lt=1)
     split: Annotated[ClassSplit, BeforeValidator(parse_split)] | None = _setting(
@@ -87,16 +100,29 @@ class DataConfig(Frozen):
             return {"ink": ink} | {name: tree[name] for name in tree if name != "invert"}
         return tree
 
+    @model_validator(mode="after")
+    def _check_prepare(self) -> DataConfig:
+        if self.prepare == "ink" and self.channels != 1:
+            raise ValueError(f"prepare ink needs grey images (found channels {self.channels}): set channels to 1")
+        if self.variants and self.prepare != "ink":
+            raise ValueError(f"variants needs prepare ink (found prepare {self.prepare}): set both, or neither")
+        return self
+
     @property
     def ink_of_new_images(self) -> Ink:
         """The ink to assume for a user's images: detected after training on drawn characters, else the setting."""
-        if self.data in DRAWN or (self.ink == "detect" and self.channels == 1):
+        if self.data in DRAWN or self.prepare == "ink" or (self.ink == "detect" and self.channels == 1):
             return "detect"
         return "bright" if self.ink == "detect" else self.ink
 
     def appearance(self) -> dict[str, Any]:
         """Return the settings that make other images look like these to a network."""
-        return {"image_size": self.image_size, "channels": self.channels, "ink": self.ink_of_new_images}
+        return {
+            "image_size": self.image_size,
+            "channels": self.channels,
+            "ink": self.ink_of_new_images,
+            "prepare": self.prepare,
+        }
 
 
 class NetworkConfig(Frozen):

@@ -1,6 +1,7 @@
 """Read what users pass to a classifier: arrays, PIL images, files and folders become uint8 pixels. Without torch."""
 
 from collections.abc import Hashable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +96,7 @@ def _read(i: int, image: Any, size: int, channels: int, large: bool) -> np.ndarr
     if isinstance(image, str | Path):
         image, name = Path(image), str(image)
     if isinstance(image, Path | bytes):
-        return read_image(image, name, size, channels, large)
+        return read_image(image, name, partial(resize, size=size, channels=channels), size, large)
     image = _from_tensor(image)
     if isinstance(image, np.ndarray):
         image = Image.fromarray(_channels_last(_bytes(image, name), name))

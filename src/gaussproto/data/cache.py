@@ -44,7 +44,9 @@ def cached_images(name: str, size: int, make: Callable[[], LabelledImages], rene
         return old
     names = {"classes": images.classes, "alphabets": images.alphabets}
     try:
-        write_arrays(path, {"images": images.images, "counts": images.counts}, {"names": json.dumps(names)})
+        arrays = {"images": images.images, "counts": images.counts, "variants": images.variants}
+        stored = {name: array for name, array in arrays.items() if array is not None}
+        write_arrays(path, stored, {"names": json.dumps(names)})
     except InputError as error:
         warnings.warn(f"the images are not cached and will be prepared again next time: {error}", stacklevel=2)
     return images
@@ -55,7 +57,9 @@ def _read(path: Path, size: int) -> tuple[LabelledImages, bool]:
     file = read_arrays(path, "cache file", "pt")
     try:
         names = NAMES.validate_json(file.metadata["names"])
-        images = LabelledImages(file.arrays["images"], file.arrays["counts"], names["classes"], names["alphabets"])
+        pixels, counts = file.arrays["images"], file.arrays["counts"]
+        variants = file.arrays.get("variants")
+        images = LabelledImages(pixels, counts, names["classes"], names["alphabets"], variants=variants)
     except (KeyError, ValidationError) as error:
         raise InputError(f"{path} is not a cache of images ({type(error).__name__})") from None
     if not len(images) or images.images.shape[1:] != (1, size, size):

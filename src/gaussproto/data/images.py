@@ -17,6 +17,8 @@ from torch import Tensor
 from gaussproto.config import GIVEN, DataConfig
 from gaussproto.errors import InputError
 
+VARIED = 0.6  # the share of an episode's images that are replaced by one of their variants
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LabelledImages:
@@ -31,6 +33,8 @@ class LabelledImages:
         alphabets: group of each class: an alphabet, or any set of classes that should stay together.
         characters: the class that each class is a rotation of, or itself. By default, no class is a rotation.
         source: the configuration that `load_data` loaded the images with. A run records it.
+        variants: (N, variants, channels, H, W), uint8, other versions of each image. An episode often takes one of them
+            instead of the image.
 
     Examples:
         >>> import torch
@@ -51,6 +55,7 @@ class LabelledImages:
     alphabets: tuple[str, ...]
     characters: tuple[str, ...] = ()
     source: DataConfig | None = None
+    variants: Tensor | None = None
 
     @classmethod
     def from_labels(cls, images: Any, labels: Any) -> LabelledImages:
@@ -111,6 +116,13 @@ class LabelledImages:
                 f"classes and {len(self.alphabets)} alphabets), and the counts must add up to the {len(self.images)} "
                 f"images (found {total}): use LabelledImages.from_labels"
             )
+        if self.variants is not None:
+            N, *shape = self.images.shape
+            found = tuple(self.variants.shape)
+            if self.variants.dtype != torch.uint8 or len(found) != 5 or [found[0], *found[2:]] != [N, *shape]:
+                expected = ", ".join(map(str, (N, "variants", *shape)))
+                kind = f"{self.variants.dtype} of shape {found}"
+                raise InputError(f"variants must be a uint8 tensor of shape ({expected}) (found {kind})")
 
     def __len__(self) -> int:
         return len(self.images)
@@ -161,20 +173,32 @@ class LabelledImages:
         digest = hashlib.sha256(content.encode())
         if not pixels:
             return digest.hexdigest()[:16]
-        digest.update(self.images.cpu().contiguous().numpy().data)
+        for tensor in (self.images, self.variants):
+            if tensor is not None:
+                digest.update(tensor.cpu().contiguous().numpy().data)
         return digest.hexdigest()
 
     def has_fingerprint(self, fingerprint: str) -> bool:
         """Return whether these images have a fingerprint. Those of earlier versions are shorter, without the pixels."""
         return fingerprint == self.fingerprint(pixels=len(fingerprint) > 16)
 
-    def gather(self, classes: Tensor, drawings: Tensor) -> Tensor:
-        """Return images (C, K, channels, H, W), given the indices of classes (C,) and of their drawings (C, K)."""
-        return self.images[(self.starts[classes, None] + drawings).to(self.images.device)]
+    def gather(self, classes: Tensor, drawings: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Return images (C, K, channels, H, W), given the indices of classes (C,) and of their drawings (C, K).
+
+        With a generator, some images are replaced by one of their variants, if they have any.
+        """
+        index = (self.starts[classes, None] + drawings).to(self.images.device)
+        drawn = self.images[index]
+        if self.variants is not None and generator is not None:
+            varied = (torch.rand(index.shape, generator=generator) < VARIED).to(index.device)
+            which = torch.randint(self.variants.shape[1], index.shape, generator=generator).to(index.device)
+            drawn[varied] = self.variants[index[varied], which[varied]]
+        return drawn
 
     def to(self, device: str) -> LabelledImages:
         """Move the images to a device."""
-        return replace(self, images=self.images.to(device))
+        variants = None if self.variants is None else self.variants.to(device)
+        return replace(self, images=self.images.to(device), variants=variants)
 
     def select(self, chosen: Sequence[int]) -> LabelledImages:
         """Return the images of the classes with these indices, in this order."""
@@ -182,7 +206,8 @@ class LabelledImages:
         index = torch.cat([torch.arange(a, a + n) for a, n in zip(starts.tolist(), counts.tolist(), strict=True)])
         every = (self.classes, self.alphabets, self.characters)
         classes, alphabets, characters = (tuple(names[c] for c in chosen) for names in every)
-        return LabelledImages(self.images[index], counts, classes, alphabets, characters)
+        variants = None if self.variants is None else self.variants[index]
+        return LabelledImages(self.images[index], counts, classes, alphabets, characters, variants=variants)
 
     def with_rotations(self) -> LabelledImages:
         """Add each class rotated by 90, 180 and 270 degrees as new classes, which gives four times as many."""
@@ -192,12 +217,17 @@ class LabelledImages:
                 f"rotations need square images (found {H} x {W} pixels): resize them, or turn off rotations"
             )
         turns = range(4)
+
+        def turned(pixels: Tensor) -> Tensor:
+            return torch.cat([pixels.rot90(turn, dims=(-2, -1)) for turn in turns])
+
         return LabelledImages(
-            torch.cat([self.images.rot90(turn, dims=(-2, -1)) for turn in turns]),
+            turned(self.images),
             self.counts.repeat(4),
             tuple(name + (f" turned {90 * turn}" if turn else "") for turn in turns for name in self.classes),
             self.alphabets * 4,
             self.characters * 4,
+            variants=None if self.variants is None else turned(self.variants),
         )
 
     def unturned(self) -> list[int]:

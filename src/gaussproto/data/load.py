@@ -5,6 +5,7 @@ import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,14 +15,15 @@ import torch
 from gaussproto.config import DRAWN, GIVEN, DataConfig
 from gaussproto.data.cache import cached_images
 from gaussproto.data.images import LabelledImages
-from gaussproto.data.omniglot import omniglot
-from gaussproto.data.picture import class_files, in_threads, read_image, with_bright_ink
+from gaussproto.data.ink import WORK, reduced_grey
+from gaussproto.data.omniglot import SIDE, omniglot
+from gaussproto.data.picture import class_files, in_threads, read_image, resize, with_bright_ink
+from gaussproto.data.prepare import prepared, prepared_images
 from gaussproto.data.strokes import strokes
 from gaussproto.errors import InputError
 from gaussproto.files import megabytes, memory
 from gaussproto.formulas.named import find_callable
 from gaussproto.progress import Progress, silent
-from gaussproto.setting_types import Ink
 from gaussproto.split import ClassSplit, choose_split
 
 STROKES_TEST = 15  # of the 50 invented alphabets
@@ -147,9 +149,12 @@ def _drawn(config: DataConfig, data_root: Path | None, progress: Progress) -> tu
         found = f"found {size}, which needs {megabytes(needed)}"
         raise InputError(f"image_size is too large for the memory of this machine ({found}): choose a smaller one")
     if config.data == "omniglot":
-        return omniglot("train", size, data_root, progress), omniglot("test", size, data_root, progress)
+        return (
+            omniglot("train", size, data_root, progress, prepare=config.prepare, variants=config.variants),
+            omniglot("test", size, data_root, progress, prepare=config.prepare),
+        )
 
-    def draw() -> LabelledImages:
+    def draw(size: int = size) -> LabelledImages:
         progress("drawing strokes", 0, 1)
         images = strokes(size=size)
         progress("drawing strokes", 1, 1)
@@ -157,7 +162,11 @@ def _drawn(config: DataConfig, data_root: Path | None, progress: Progress) -> tu
 
     # The name contains a hash of the source file, so that a change to the drawing code invalidates the cache.
     version = hashlib.sha256(Path(strokes.__code__.co_filename).read_bytes()).hexdigest()[:8]
-    images = cached_images(f"strokes-{size}-{version}", size, draw)
+    name = f"strokes-{size}-{version}"
+    if config.prepare == "none":
+        images = cached_images(name, size, draw)
+    else:
+        images = prepared_images(name, lambda: draw(SIDE), size, config.variants, progress)
     return _by_alphabet(images, set(list(dict.fromkeys(images.alphabets))[-STROKES_TEST:]))
 
 
@@ -168,36 +177,40 @@ def _by_alphabet(images: LabelledImages, held_out: set[str]) -> tuple[LabelledIm
 
 
 def folder(
-    root: Path, size: int = 28, channels: int = 1, ink: Ink = "bright", progress: Progress = silent,
-    files: dict[str, list[Path]] | None = None,
-) -> LabelledImages:  # fmt: skip
-    """Load the images `root/CLASS/IMAGE`, or those in `files` by class, resized and with bright ink."""
+    root: Path, config: DataConfig, progress: Progress = silent, files: dict[str, list[Path]] | None = None
+) -> LabelledImages:
+    """Load the images `root/CLASS/IMAGE`, or those in `files` by class, resized or prepared, with bright ink."""
+    size, channels = config.image_size, config.channels
     files = files or class_files(root)
     paths = [path for images in files.values() for path in images]
-
-    def decode(path: Path, large: bool) -> np.ndarray | None:
-        return read_image(path, str(path), size, channels, large)
-
-    pixels = np.empty((len(paths), channels, size, size), dtype=np.uint8)
-    for i, image in enumerate(in_threads(decode, paths)):
-        pixels[i] = image
-        progress(f"reading {root.name}", i + 1, len(paths))
     counts = torch.tensor([len(images) for images in files.values()])
-    images = torch.from_numpy(with_bright_ink(pixels, ink))
-    return LabelledImages(images, counts, tuple(files), (root.name,) * len(files))
+
+    prepare = config.prepare == "ink"
+    convert = reduced_grey if prepare else partial(resize, size=size, channels=channels)
+    decode = partial(read_image, convert=convert, size=WORK if prepare else size)
+    decoded = []
+    for i, image in enumerate(in_threads(lambda path, large: decode(path, str(path), large=large), paths)):
+        decoded.append(image)
+        progress(f"reading {root.name}", i + 1, len(paths))
+    names = tuple(files), (root.name,) * len(files)
+    if prepare:
+        images, variants = prepared(decoded, size, config.variants, progress)
+        return LabelledImages(images, counts, *names, variants=variants)
+    pixels = np.stack(decoded).reshape(-1, channels, size, size)
+    # Unlike `ink`, this is never `detect` for colour images.
+    return LabelledImages(torch.from_numpy(with_bright_ink(pixels, config.ink_of_new_images)), counts, *names)
 
 
 def _from_folder(config: DataConfig, progress: Progress) -> tuple[LabelledImages, LabelledImages, ClassSplit | None]:
     root = Path(config.data)
-    appearance = config.image_size, config.channels, config.ink_of_new_images  # unlike `ink`, never detect in colour
     if all((root / part).is_dir() for part in ("train", "test")):
         _check_no_split(config)
-        train, test = (folder(root / part, *appearance, progress) for part in ("train", "test"))
+        train, test = (folder(root / part, config, progress) for part in ("train", "test"))
         check_disjoint(train, test, where=str(root))
         return train, test, None
     files = class_files(root)
     split = _split(config, tuple(files))
     assert split.train
-    images = folder(root, *appearance, progress, {name: files[name] for name in (*split.train, *split.test)})
+    images = folder(root, config, progress, {name: files[name] for name in (*split.train, *split.test)})
     C = len(split.train)
     return images.select(range(C)), images.select(range(C, images.way)), split

@@ -17,9 +17,11 @@ from gaussproto.data.cache import cache_folder, cached_images
 from gaussproto.data.download import download
 from gaussproto.data.images import LabelledImages
 from gaussproto.data.picture import open_image, resize
+from gaussproto.data.prepare import prepared_images
 from gaussproto.errors import InputError
 from gaussproto.files import megabytes, read_file
 from gaussproto.progress import Progress, silent
+from gaussproto.setting_types import Prepare
 
 URL = "https://raw.githubusercontent.com/brendenlake/omniglot/master/python"
 DRAWINGS = 20  # of each character, each by a different person
@@ -71,23 +73,25 @@ PARTS: dict[str, Part] = {"train": BACKGROUND, "test": EVALUATION}
 
 def omniglot(
     split: Literal["train", "test"], size: int = 28, data_root: Path | None = None, progress: Progress = silent,
-    renew: bool = False,
+    renew: bool = False, prepare: Prepare = "none", variants: int = 0,
 ) -> LabelledImages:  # fmt: skip
     """Load the 30 background alphabets (train) or the 20 evaluation alphabets (test), with bright ink.
 
     `data_root` is the folder with the zips or the extracted folders. By default, `GAUSSPROTO_DATA` and then the user's
     cache are searched, and missing files are downloaded. With `renew`, the files are read again and the cache is
-    replaced.
+    replaced. For `prepare` and `variants`, see `DataConfig`.
     """
     part = PARTS[split]
     if data_root is not None:
         find_or_fetch(part, data_root)  # refuses a wrong folder, even if the images are cached
     name = f"omniglot-{part.name}-{size}-{part.digest[:8]}"
 
-    def decode() -> LabelledImages:
+    def decode(size: int = size) -> LabelledImages:
         return decode_verified(part, find_or_fetch(part, data_root, progress), size, progress)
 
-    return cached_images(name, size, decode, renew)
+    if prepare == "none":
+        return cached_images(name, size, decode, renew)
+    return prepared_images(name, lambda: decode(SIDE), size, variants, progress, renew)
 
 
 def named_root(data_root: Path | None = None) -> Path | None:

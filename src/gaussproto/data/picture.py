@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from PIL import ExifTags, Image, UnidentifiedImageError
@@ -14,6 +14,8 @@ from PIL import ExifTags, Image, UnidentifiedImageError
 from gaussproto.errors import InputError, is_unicode
 from gaussproto.files import is_folder, open_file
 from gaussproto.setting_types import Ink
+
+T = TypeVar("T")
 
 ENDINGS = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".pgm", ".ppm", ".pbm"}
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")  # by content: others may start programs, or crash
@@ -53,7 +55,7 @@ def image_files(folder: Path) -> list[Path]:
     return sorted(file for file in folder.iterdir() if file.suffix.lower() in ENDINGS and not file.name.startswith("."))
 
 
-def in_threads(read: Callable[[Any, bool], np.ndarray | None], sources: Sequence[Any]) -> Iterator[np.ndarray]:
+def in_threads(read: Callable[[Any, bool], T | None], sources: Sequence[Any]) -> Iterator[T]:
     """Yield `read(source, large)` for each source, computed in threads.
 
     The result is None if the image is large and `large` is False. Then this thread reads it, because every thread that
@@ -66,17 +68,19 @@ def in_threads(read: Callable[[Any, bool], np.ndarray | None], sources: Sequence
             yield whole
 
 
-def read_image(source: bytes | Path, name: str, size: int, channels: int = 1, large: bool = True) -> np.ndarray | None:
-    """Decode an image file and resize it with `resize`. Return None if it is large and `large` is False.
+def read_image(
+    source: bytes | Path, name: str, convert: Callable[[Image.Image], T], size: int, large: bool = True
+) -> T | None:
+    """Decode an image file and convert it to what is needed, about `size` x `size` pixels.
 
-    Errors call the image `name`.
+    Return None if the image is large and `large` is False. Errors call the image `name`.
     """
     with _opened(source, name) as file:
         if file.width * file.height > LARGE:
             file.draft(None, (DRAFT * size, DRAFT * size))  # decode a large JPEG at a fraction of its size
         if not large and file.width * file.height > LARGE:
             return None
-        return resize(_decoded(file, name), size, channels)
+        return convert(_decoded(file, name))
 
 
 def open_image(source: bytes | Path, name: str) -> Image.Image:

@@ -1,0 +1,191 @@
+"""Prepare drawings: find the ink in an image and draw it bright, centred and in one size. Imports no torch.
+
+    grey image → even light → ink → without specks and frame → crop → longer side of 22 of 28 pixels, in the centre
+
+Training and use share this code, so a network sees a user's drawing as it saw the drawings that it learned from.
+"""
+
+import numpy as np
+from PIL import Image
+from scipy import ndimage
+
+from gaussproto.setting_types import Ink
+
+BOX = 22 / 28  # the longer side of the ink, as a share of the side of the prepared image
+WORK = 160  # pixels; larger images are reduced to this longer side before the ink is looked for
+FAINTEST = 12  # grey levels between ink and ground; anything fainter is not ink
+NOISE = 5.0  # standard deviations of the ground: anything closer is not ink
+GRAIN = 3.0  # grey levels: an image with more noise is smoothed first
+WEAKEST = 0.33  # as a share of the contrast of the strongest ink: anything weaker is ruled paper or a shadow
+EVEN, EVEN_PHOTO = 0.8, 0.95  # share of the variance that ink and ground explain under even light, by noise
+CELLS = 26  # along the longer side of the coarse image in which the light is estimated
+WINDOW = 9  # cells; the ground is visible somewhere in every window of this size
+SPECK, SMALLEST = 0.015, 3e-4  # of all ink, and of the image: anything smaller is a speck
+SPANS = 0.7  # of the image's side: a shorter line is not part of a frame
+RIM = 0.16  # of a frame's sides: its lines lie within this distance from its edges
+EIGHT = np.ones((3, 3), dtype=bool)  # neighbours of a pixel
+
+
+def prepare_ink(grey: np.ndarray, size: int, ink: Ink = "detect") -> np.ndarray | None:
+    """Return the drawing in a grey image (H, W), prepared for a network: (size, size), uint8. None if it is blank."""
+    found = find_ink(*even_contrast(reduced(grey), ink))
+    return None if found is None else centred(*found, size)
+
+
+def prepare_or_resize(grey: np.ndarray, size: int, ink: Ink = "detect") -> tuple[np.ndarray, bool]:
+    """Return the prepared drawing and True, or if the image is blank, the whole image resized, and False."""
+    prepared = prepare_ink(grey, size, ink)
+    if prepared is not None:
+        return prepared, True
+    return np.asarray(Image.fromarray(grey).resize((size, size), Image.Resampling.BILINEAR)), False
+
+
+def reduced(grey: np.ndarray) -> np.ndarray:
+    return grey if max(grey.shape) <= WORK else reduced_grey(Image.fromarray(grey))
+
+
+def reduced_grey(image: Image.Image) -> np.ndarray:
+    """Return a grey image, reduced if it is large. Every pixel counts, so thin strokes get fainter but stay."""
+    image = image.convert("L")
+    scale = WORK / max(image.size)
+    if scale < 1:
+        W, H = image.size
+        image = image.resize((max(1, round(W * scale)), max(1, round(H * scale))), Image.Resampling.BOX)
+    return np.asarray(image)
+
+
+def even_contrast(grey: np.ndarray, ink: Ink = "detect") -> tuple[np.ndarray, float]:
+    """Return how far each pixel differs from the ground in the direction of the ink, uint8, and the ground's noise."""
+    counts = np.bincount(grey.ravel(), minlength=256)
+    steps = np.abs(np.diff(grey.astype(np.int16), axis=1))
+    noise = _median(np.bincount(steps.ravel(), minlength=256)) / 0.954  # of a normal distribution
+    if otsu(counts)[1] >= (EVEN_PHOTO if noise else EVEN):  # even light: do not touch solid shapes
+        dark = ink == "dark" or (ink == "detect" and _median(counts) > counts @ np.arange(256) / grey.size)
+        low, high = np.flatnonzero(counts)[[0, -1]].astype(np.uint8)
+        return high - grey if dark else grey - low, noise
+    if noise > GRAIN:
+        grey, noise = ndimage.uniform_filter(grey, 3, mode="nearest"), noise / 3
+    H, W = grey.shape
+    k = max(1, max(H, W) // CELLS)
+    h, w = max(1, H // k), max(1, W // k)
+    coarse = grey[: h * k, : w * k].reshape(h, k, w, k).mean(axis=(1, 3), dtype=np.float32)
+    dark = ink == "dark" or (ink == "detect" and _longer_tail_is_dark(coarse))
+    shade = -coarse if dark else coarse
+    ground = ndimage.maximum_filter(ndimage.minimum_filter(shade, WINDOW, mode="nearest"), WINDOW, mode="nearest")
+    ground = ndimage.uniform_filter(ground, 5, mode="nearest")
+    ground = np.asarray(Image.fromarray(ground).resize((W, H), Image.Resampling.BILINEAR))
+    if dark:  # ink reflects a share of the light
+        contrast = 255 * (1 - grey / np.maximum(-ground, 16))
+        noise *= 255 / max(-float(ground.mean()), 16)
+    else:
+        contrast = grey - ground
+    return np.clip(contrast, 0, 255).astype(np.uint8), noise
+
+
+def _median(counts: np.ndarray) -> int:
+    """Return the median level, given the number of pixels of each level."""
+    below = counts.cumsum()
+    return int(np.searchsorted(below, below[-1] / 2))
+
+
+def _longer_tail_is_dark(coarse: np.ndarray) -> bool:
+    """Return whether an image is darker than its surroundings in few places, rather than brighter: ink is rare."""
+    h, w = (n // 2 for n in coarse.shape)
+    if min(h, w) < 2:
+        return bool(np.median(coarse) > coarse.mean())
+    half = coarse[: 2 * h, : 2 * w].reshape(h, 2, w, 2).mean(axis=(1, 3))
+    residual = half - ndimage.median_filter(half, WINDOW // 2 + 1, mode="nearest")
+    return bool((residual**3).sum() < 0)
+
+
+def otsu(counts: np.ndarray) -> tuple[int, float]:
+    """Split the levels of an image in two parts, where the variance between the parts is highest.
+
+    `counts` is the number of pixels of each level (256,). Returns the highest level of the lower part, and the share of
+    the variance that the parts explain.
+    """
+    levels = np.arange(256)
+    below, sum_below = counts.cumsum(), (counts * levels).cumsum()
+    N, total = int(below[-1]), int(sum_below[-1])
+    parts = below * (N - below)
+    between = N * (total / N * below - sum_below) ** 2 / np.maximum(parts, 1)
+    t = int(between.argmax())
+    variance = float(counts @ (levels - total / N) ** 2)
+    return t, float(between[t]) / variance if variance else 0.0
+
+
+def find_ink(contrast: np.ndarray, noise: float) -> tuple[np.ndarray, tuple[int, int, int, int]] | None:
+    """Return the ink, from 0 to 255, without specks and frame, and its box (left, top, right, bottom), or None."""
+    counts = np.bincount(contrast.ravel(), minlength=256)
+    t = max(otsu(counts)[0], round(NOISE * noise))
+    inked = int(counts[t + 1 :].sum())
+    if not inked:
+        return None
+    levels = np.arange(256)
+    low, high = (float(np.average(levels[part], weights=counts[part])) for part in (levels <= t, levels > t))
+    if high - low < FAINTEST:
+        return None
+    strong = 255 - int(np.searchsorted(counts[::-1].cumsum(), 0.1 * inked))  # exceeded by a tenth of the ink
+    threshold = max(t, WEAKEST * strong)
+    labels, n = ndimage.label(contrast > threshold, EIGHT)
+    area = np.bincount(labels.ravel(), minlength=n + 1)
+    area[0] = 0
+    keep = area >= max(2.0, SMALLEST * contrast.size, SPECK * area.sum())
+    if keep.sum() > 1:
+        keep &= ~is_frame(labels, keep)
+    ink = keep[labels]
+    ink &= ~frame_lines(ink)
+    rows, columns = np.flatnonzero(ink.any(axis=1)), np.flatnonzero(ink.any(axis=0))
+    if not len(rows):
+        return None
+    soft = np.clip((contrast - low) * (255 / (high - low)), 0, 255).astype(np.uint8)
+    soft *= ndimage.maximum_filter(ink, 3)  # with the soft edges of the ink
+    return soft, (int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1)
+
+
+def is_frame(labels: np.ndarray, keep: np.ndarray) -> np.ndarray:
+    """Return for each connected part of the ink whether it is a frame around others."""
+    H, W = labels.shape
+    frames = np.zeros(len(keep), dtype=bool)
+    boxes = ndimage.find_objects(labels)
+    for i in np.flatnonzero(keep):
+        rows, columns = boxes[i - 1]
+        h, w = rows.stop - rows.start, columns.stop - columns.start
+        if h < SPANS * H or w < SPANS * W:
+            continue
+        y, x = max(1, round(RIM * h)), max(1, round(RIM * w))
+        inner = labels[rows, columns][y : h - y, x : w - x]
+        frames[i] = not (inner == i).any() and keep[inner].any()
+    return frames
+
+
+def frame_lines(ink: np.ndarray) -> np.ndarray:
+    """Return the pixels of a frame that touches the drawing: long lines near all four sides of the image."""
+    H, W = ink.shape
+    lines = np.zeros_like(ink)
+    y, x = H // 5, W // 5
+    sides = []
+    for axis, length, depth in ((1, W, y), (0, H, x)):
+        full = ink.sum(axis=axis) >= SPANS * length
+        first, last = np.flatnonzero(full[:depth]), np.flatnonzero(full[-depth:] if depth else full[:0])
+        if not len(first) or not len(last):
+            return lines
+        sides.append((int(first[-1]) + 1, len(full) - depth + int(last[0])))
+    (top, bottom), (left, right) = sides
+    if not ink[top:bottom, left:right].any():
+        return lines
+    lines[:] = True
+    lines[top:bottom, left:right] = False
+    return lines
+
+
+def centred(ink: np.ndarray, box: tuple[int, int, int, int], size: int) -> np.ndarray:
+    """Scale the ink in a box to one size, keep its aspect, and put it in the centre."""
+    left, top, right, bottom = box
+    scale = BOX * size / max(right - left, bottom - top)
+    w, h = max(1, round((right - left) * scale)), max(1, round((bottom - top) * scale))
+    filter = Image.Resampling.BOX if scale < 1 else Image.Resampling.BILINEAR
+    image = np.zeros((size, size), dtype=np.uint8)
+    y, x = (size - h) // 2, (size - w) // 2
+    image[y : y + h, x : x + w] = np.asarray(Image.fromarray(ink).resize((w, h), filter, box=box))
+    return image

@@ -11,6 +11,7 @@ from .data.damage import damage as damage
 from .data.images import LabelledImages as LabelledImages
 from .data.load import load_data as load_data
 from .episodes import sample_episode as sample_episode
+from .errors import ImageWarning as ImageWarning
 from .errors import InputError as InputError
 from .evaluation.calibrate import calibrate as calibrate
 from .evaluation.protocol import evaluate as evaluate

@@ -28,6 +28,17 @@ class InputError(ValueError):
         super().__init__(message.encode(errors="backslashreplace").decode())  # names of files may not be UTF-8
 
 
+class ImageWarning(UserWarning):
+    """Some images may get a wrong class: they are blank, or do not look like the examples.
+
+    Examples:
+        >>> import warnings
+        >>> import gaussproto as gp
+        >>> warnings.simplefilter("error", gp.ImageWarning)  # raise instead
+        >>> warnings.simplefilter("default", gp.ImageWarning)
+    """
+
+
 def did_you_mean(name: object, known: Iterable[object], otherwise: str) -> str:
     """Return a hint for an unknown name: the closest known one, or `otherwise`."""
     near = difflib.get_close_matches(str(name), map(str, known), n=1)

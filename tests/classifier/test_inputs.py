@@ -11,12 +11,13 @@ from PIL import Image
 
 from gaussproto.classifier.inputs import list_images, read_images
 from gaussproto.data.omniglot import omniglot
+from gaussproto.data.look import Look
 from gaussproto.data.picture import has_dark_ink, with_bright_ink
 from gaussproto.errors import InputError
 
 
 def read(X, size=28, channels=1):
-    return read_images(list_images(X)[0], size, channels)
+    return read_images(*list_images(X), Look(size, channels)).pixels
 
 
 def random_pixels(seed, *shape):
@@ -91,7 +92,7 @@ def test_omniglot_files_become_the_images_of_the_protocol(omniglot_root, tmp_pat
     with Image.open(files[0]) as first:
         assert first.size == (105, 105)
     cached = omniglot("test", data_root=omniglot_root)
-    assert np.array_equal(with_bright_ink(read(files), "detect"), cached.images[:400].numpy())
+    assert np.array_equal(read_images(*list_images(files), Look(ink="detect")).pixels, cached.images[:400].numpy())
 
 
 @pytest.mark.parametrize(

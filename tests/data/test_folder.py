@@ -29,7 +29,7 @@ def root(tmp_path, characters):
 
 @pytest.mark.parametrize("channels", [1, 3])
 def test_every_image_of_every_class(root, channels):
-    images = folder(root, size=32, channels=channels)
+    images = folder(root, DataConfig(image_size=32, channels=channels))
     assert images.counts.tolist() == [3 + c for c in range(8)]
     assert images.classes == tuple(f"class {c}" for c in range(8))
     assert images.images.shape == (sum(range(3, 11)), channels, 32, 32)
@@ -37,7 +37,7 @@ def test_every_image_of_every_class(root, channels):
 
 
 def test_inverted(root):
-    assert torch.equal(folder(root).images, 255 - folder(root, ink="dark").images)
+    assert torch.equal(folder(root, DataConfig(data="mine")).images, 255 - folder(root, DataConfig(data="mine", ink="dark")).images)
 
 
 def test_ink_is_found_where_the_weights_know_drawn_characters(root):
@@ -127,19 +127,19 @@ def test_rotations_only_when_asked_for(root):
 
 def test_errors_name_what_is_wrong(root, tmp_path):
     with pytest.raises(InputError, match=r"the folder .* does not exist"):
-        folder(tmp_path / "nowhere")
+        folder(tmp_path / "nowhere", DataConfig(data="mine"))
     (root / "empty").mkdir()
     with pytest.raises(InputError, match=r"the class 'empty' .* has no images"):
-        folder(root)
+        folder(root, DataConfig(data="mine"))
     (root / "empty" / "text.png").write_text("I am text")
     with pytest.raises(InputError, match=r"text\.png is not a readable image"):
-        folder(root)
+        folder(root, DataConfig(data="mine"))
     (tmp_path / "bare").mkdir()
     with pytest.raises(InputError, match="has no class folders"):
-        folder(tmp_path / "bare")
+        folder(tmp_path / "bare", DataConfig(data="mine"))
     Image.new("L", (9, 9)).save(tmp_path / "bare" / "1.png")
     with pytest.raises(InputError, match="has no class folders"):
-        folder(tmp_path / "bare")
+        folder(tmp_path / "bare", DataConfig(data="mine"))
     for name in "abc":
         (tmp_path / "few" / name).mkdir(parents=True)
         Image.new("L", (9, 9)).save(tmp_path / "few" / name / "1.png")

@@ -26,6 +26,8 @@ class Confidence(NamedTuple):
         thresholds: (C,) the distance beyond which an image is far from a class. None without `reject`.
         names: (N,) the file of each image, or "".
         pixels: (N, channels, H, W) uint8, as the network sees them. None for vectors.
+        images: the images as they were passed. None for vectors.
+        blank: (N,) whether no ink was found in the image. Only prepared drawings can be blank.
     """
 
     distances: np.ndarray
@@ -34,6 +36,8 @@ class Confidence(NamedTuple):
     thresholds: np.ndarray | None
     names: list[str]
     pixels: np.ndarray | None
+    images: list[Any] | np.ndarray | None
+    blank: np.ndarray
 
 
 def check_parameters(temperature: Any, reject: Any) -> None:

@@ -17,13 +17,28 @@ from gaussproto.classifier.confidence import (
     verdict,
 )
 from gaussproto.classifier.encoders.card import Encoder
-from gaussproto.classifier.encoders.find import Engine, InkParameter, find_encoder, takes_vectors
+from gaussproto.classifier.encoders.find import (
+    AUTO,
+    Engine,
+    InkParameter,
+    PrepareParameter,
+    find_encoder,
+    takes_vectors,
+)
 from gaussproto.classifier.examples import Examples
 from gaussproto.classifier.explain import check_picture, draw_answers
 from gaussproto.classifier.gallery import settings_of, write_gallery
-from gaussproto.classifier.inputs import check_as_many, list_images, read_images, read_vectors, with_labels
+from gaussproto.classifier.inputs import (
+    Images,
+    check_as_many,
+    list_images,
+    read_images,
+    read_traits,
+    read_vectors,
+    with_labels,
+)
+from gaussproto.classifier.profile import Profile, warn_if_unlike, warn_of_blank
 from gaussproto.data.labels import as_array, check_among, read_labels
-from gaussproto.data.picture import with_bright_ink
 from gaussproto.errors import InputError, restored_on_error
 from gaussproto.formulas.distance import find_distance
 from gaussproto.formulas.embedded import Embedded
@@ -44,11 +59,17 @@ class GaussianPrototypeClassifier(
     tensors, of any size, grey or colour, or as the path of a folder.
 
     Args:
-        encoder: the name of bundled weights (`omniglot-small`, `omniglot-big`), a weights file, a run folder, an ONNX
-            file or a network object. Pass `identity` if X holds feature vectors.
+        encoder: the name of bundled weights (`drawings-small`, `drawings-big`), a weights file, a run folder, an ONNX
+            file or a network object. Pass `identity` if X holds feature vectors. A torch module, a function or an ONNX
+            model of another library also works, if it maps colour images (N, 3, H, W) to vectors. By default `auto`:
+            the examples decide between drawings and photos.
         ink: `dark` for dark ink on a light ground, `bright` for bright ink on a dark ground, or `detect` to decide for
             each image. `auto` detects for weights of drawn characters, and otherwise uses their `--ink` setting.
+        prepare: `ink` finds the drawing in each image, removes uneven light, specks and frames, scales it to one size
+            and centres it. `none` only resizes the image. `auto` does what the weights were trained with.
         image_size: side in pixels that images are resized to. By default that of the weights.
+        mean: of red, green and blue from 0 to 1, which an encoder of another library subtracts. By default ImageNet's.
+        std: of red, green and blue, by which such an encoder divides. By default ImageNet's.
         distance: the name of the distance, for example `cosine`. By default that of the weights.
         temperature: T in the formula. By default the value that `gaussproto calibrate` stored in the weights, or 1.
         reject: the share of known images that you accept losing, for example 0.05. `predict` then returns None for an
@@ -57,6 +78,7 @@ class GaussianPrototypeClassifier(
         device: where torch computes: cpu, cuda or mps.
 
     Attributes:
+        encoder_: the encoder and its properties. `encoder_.source` is its name, for example after `auto`.
         classes_: (C,) the labels of the classes, sorted if they can be sorted.
         prototypes_: (C, D) the prototype of each class.
         precisions_: (C, E) the precision of each class, the sum over its examples. None if the encoder predicts none.
@@ -73,7 +95,7 @@ class GaussianPrototypeClassifier(
 
         >>> import gaussproto as gp
         >>> drawings = gp.load_data(gp.DataConfig(data="strokes")).test.dense[:5]  # (5, 20, 1, 28, 28), uint8
-        >>> clf = gp.GaussianPrototypeClassifier("omniglot-small")
+        >>> clf = gp.GaussianPrototypeClassifier()
         >>> clf = clf.fit(drawings[:, :3].flatten(0, 1), list("aaabbbcccdddeee"))
         >>> clf.predict(drawings[:, 3]).tolist(), clf.predict_proba(drawings[:, 3]).shape
         (['a', 'b', 'c', 'd', 'e'], (5, 5))
@@ -88,10 +110,13 @@ class GaussianPrototypeClassifier(
 
     def __init__(
         self,
-        encoder: Any = "omniglot-small",
+        encoder: Any = AUTO,
         *,
         ink: InkParameter = "auto",
+        prepare: PrepareParameter = "auto",
         image_size: int | None = None,
+        mean: Sequence[float] | None = None,
+        std: Sequence[float] | None = None,
         distance: str | None = None,
         temperature: float | None = None,
         reject: float | None = None,
@@ -100,7 +125,10 @@ class GaussianPrototypeClassifier(
     ) -> None:
         self.encoder = encoder
         self.ink = ink
+        self.prepare = prepare
         self.image_size = image_size
+        self.mean = mean
+        self.std = std
         self.distance = distance
         self.temperature = temperature
         self.reject = reject
@@ -181,12 +209,14 @@ class GaussianPrototypeClassifier(
             X: N images or vectors, or a folder of images.
 
         Returns:
-            A named tuple: distances (N, C), probabilities (N, C), unknown (N,), thresholds (C,), names and pixels.
+            A named tuple: distances (N, C), probabilities (N, C), unknown (N,), thresholds (C,), names, pixels, images
+            and blank (N,).
         """
-        embedded, names, pixels = self._embed(X)
+        embedded, seen = self._embed(X)
         d, thresholds = self._distances(embedded.x), self._thresholds()
         answers = verdict(d, thresholds, self.encoder_, self.temperature, self._examples, *self._metric)
-        return Confidence(d, *answers, thresholds, names, pixels)
+        pixels = None if self.encoder_.takes_vectors else seen.pixels
+        return Confidence(d, *answers, thresholds, seen.names, pixels, seen.given, seen.blank)
 
     def explain(self, X: Any, path: Path | str, top: int = 3) -> list[Path]:
         """Draw each image with its nearest classes and the weights of their examples.
@@ -204,7 +234,7 @@ class GaussianPrototypeClassifier(
             raise InputError("`explain` can only draw images, but this classifier takes vectors: use an image encoder")
         check_picture(Path(path))
         answers = X if isinstance(X, Confidence) else self.confidence(X)
-        return draw_answers(answers, self._examples, self._pixels, Path(path), top)
+        return draw_answers(answers, self._examples, self.encoder_.look, Path(path), top)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the negative distance to each class (N, C). For two classes, how much nearer the second is (N,)."""
@@ -233,10 +263,11 @@ class GaussianPrototypeClassifier(
         write_gallery(settings_of(self, self.encoder_), self._examples, Path(path))
 
     def restore(
-        self, encoder: Encoder, embedded: Embedded[np.ndarray], labels: Sequence[Hashable], names: Sequence[str]
-    ) -> Self:
+        self, encoder: Encoder, embedded: Embedded[np.ndarray], labels: Sequence[Hashable], names: Sequence[str],
+        profile: Profile | None = None,
+    ) -> Self:  # fmt: skip
         # For `load`. It has no docstring, so that the API reference omits it.
-        examples, self.encoder_ = Examples.of(embedded, labels, names), encoder
+        examples, self.encoder_, self._profile = Examples.of(embedded, labels, names), encoder, profile
         self._settle(examples)
         return self
 
@@ -252,35 +283,42 @@ class GaussianPrototypeClassifier(
 
     def _learn(self, known: Examples | None, X: Any, y: Any, classes: Any = None) -> Self:
         with restored_on_error(self):
+            X, labels = with_labels(X, y)
             if known is None:
-                self.encoder_ = find_encoder(self.encoder, self.engine, self.ink, self.image_size, self.device)
+                encoder = self.encoder
+                if isinstance(encoder, str) and encoder == AUTO:
+                    encoder = Profile.of(read_traits(list_images(X)[0])).encoder
+                self.encoder_ = find_encoder(
+                    encoder, self.engine, self.ink, self.prepare, self.image_size, self.device, self.mean, self.std
+                )
+                self._profile = None
                 if self.distance is not None:
                     find_distance(self.distance)
                 check_parameters(self.temperature, self.reject)
                 for name in ("n_features_in_", "feature_names_in_"):
                     self.__dict__.pop(name, None)  # left by an earlier fit on vectors
-            X, labels = with_labels(X, y)
-            embedded, names, _ = self._embed(X, reset=known is None)
+            embedded, seen = self._embed(X, reset=known is None)
             check_as_many(len(embedded), labels)
             if classes is not None:
                 check_among(labels, read_labels(classes))
-            self._settle((known.with_more if known else Examples.of)(embedded, labels, names))
+            self._settle((known.with_more if known else Examples.of)(embedded, labels, seen.names))
         return self
 
-    def _embed(self, X: Any, reset: bool | None = None) -> tuple[Embedded[np.ndarray], list[str], np.ndarray | None]:
-        """Embed images or vectors. Also return the file of each, and the pixels of images."""
+    def _embed(self, X: Any, reset: bool | None = None) -> tuple[Embedded[np.ndarray], Images]:
+        """Embed images or vectors. Also return what the network saw."""
         if reset is None and not hasattr(self, "_examples"):
             check_is_fitted(self)
         encoder: Encoder = self.encoder_
-        if not encoder.takes_vectors:
-            images, names = list_images(X)
-            pixels = self._pixels(images)
-            return encoder.embed(pixels), names, pixels
-        vectors = read_vectors(self, X, encoder.features, reset=bool(reset))
-        return encoder.embed(vectors), [""] * len(vectors), None
-
-    def _pixels(self, images: list[Any] | np.ndarray) -> np.ndarray:
-        return with_bright_ink(read_images(images, self.encoder_.image_size, self.encoder_.channels), self.encoder_.ink)
+        if encoder.takes_vectors:
+            vectors = read_vectors(self, X, encoder.features, reset=bool(reset))
+            return encoder.embed(vectors), Images.none(len(vectors))
+        seen = read_images(*list_images(X), encoder.look)
+        warn_of_blank(seen.blank, seen.names)
+        if reset is None:
+            warn_if_unlike(self._profile, seen.traits, encoder.look)
+        else:
+            self._profile = self._profile or Profile.of(seen.traits)
+        return encoder.embed(seen.pixels), seen
 
     def _settle(self, examples: Examples) -> None:
         self._examples = examples

@@ -1,14 +1,15 @@
 """Draw a picture that explains each prediction of a classifier."""
 
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 import numpy as np
 
 from gaussproto.classifier.confidence import Confidence
 from gaussproto.classifier.examples import Examples
+from gaussproto.classifier.inputs import read_images, thumbnail
+from gaussproto.data.look import Look
 from gaussproto.errors import InputError, visible
 from gaussproto.files import write_then_rename
 
@@ -19,16 +20,14 @@ def check_picture(path: Path) -> None:
         raise InputError(f"the picture must end in .png or .svg (found {path}): change its name")
 
 
-def draw_answers(
-    answers: Confidence, examples: Examples, read_pixels: Callable[[list[Any]], np.ndarray], path: Path, top: int
-) -> list[Path]:
+def draw_answers(answers: Confidence, examples: Examples, look: Look, path: Path, top: int) -> list[Path]:
     """Write a picture for each image, with its `top` nearest classes. See `GaussianPrototypeClassifier.explain`."""
     from gaussproto.figures.explanation import SHOWN, Example, Neighbour, explanation
     from gaussproto.figures.style import render
 
     def pixels_of(name: str) -> np.ndarray | None:
         try:
-            return np.asarray(read_pixels([name])[0]) if name else None
+            return read_images([name], [name], look).pixels[0] if name else None
         except InputError:  # the file was moved or replaced
             return None
 
@@ -45,11 +44,13 @@ def draw_answers(
         return Neighbour(str(examples.classes[c]), d, threshold, p, examples_of(c))
 
     assert answers.pixels is not None
+    assert answers.images is not None
     paths = _paths(path, answers.names)
     for i, (name, picture) in enumerate(zip(answers.names, paths, strict=True)):
         nearest = answers.distances[i].argsort(kind="stable")[:top].tolist()
         title = visible(Path(name).name) or f"image {i}"
-        figure = explanation(title, answers.pixels[i], bool(answers.unknown[i]), [neighbour(i, c) for c in nearest])
+        pictures = thumbnail(i, answers.images[i]), answers.pixels[i]
+        figure = explanation(title, *pictures, bool(answers.unknown[i]), [neighbour(i, c) for c in nearest])
         with write_then_rename(picture) as temporary:
             extension = cast(Literal["svg", "png"], path.suffix.lower()[1:])
             temporary.write_bytes(render(figure, extension, f"{title}: why"))

@@ -12,16 +12,19 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from gaussproto.arrays import digest_of_arrays, read_arrays, write_arrays
 from gaussproto.classifier.encoders.card import Encoder
 from gaussproto.classifier.examples import Examples
+from gaussproto.classifier.profile import Profile
 from gaussproto.data.labels import from_json, to_json
 from gaussproto.errors import InputError, is_unicode, visible
 from gaussproto.formulas.confidence import RATES, Calibration
 from gaussproto.formulas.embedded import Embedded
-from gaussproto.setting_types import LARGEST_IMAGE, DistanceName, Ink, first_problem
+from gaussproto.setting_types import LARGEST_IMAGE, DistanceName, Ink, Prepare, first_problem
 
 METADATA = "gaussproto-gallery"
 OLD_CHECKSUM = "sha256"  # in galleries of earlier versions
-VERSION = 1
-PARAMETERS = ("ink", "image_size", "distance", "temperature", "reject")  # of the classifier, as the user passed them
+VERSION = 2
+READABLE = (1, VERSION)
+# The parameters of the classifier, as the user passed them.
+PARAMETERS = ("ink", "prepare", "image_size", "mean", "std", "distance", "temperature", "reject")
 
 
 class Settings(BaseModel):
@@ -34,14 +37,19 @@ class Settings(BaseModel):
     digest: str  # of the weights
     ink: Literal["auto"] | Ink
     ink_used: Ink  # what `auto` meant for these weights
+    prepare: Literal["auto"] | Prepare = "auto"
+    prepare_used: Prepare = "none"  # what `auto` meant for these weights
     image_size: int | None = Field(ge=1, le=LARGEST_IMAGE)
     image_size_used: int = Field(ge=1, le=LARGEST_IMAGE)
+    mean: tuple[float, float, float] | None = None
+    std: tuple[float, float, float] | None = None
     distance: DistanceName | None
     temperature: float | None = Field(gt=0, allow_inf_nan=False)
     reject: float | None = Field(default=None, ge=RATES[0], le=RATES[-1])
     calibration: Calibration | None = None  # of the weights at the time of saving
     features: int | None = None  # size of a vector; None for images
     feature_names: list[str] | None = None
+    profile: Profile | None = None  # what the examples look like
 
 
 def settings_of(clf: Any, encoder: Encoder) -> Settings:
@@ -53,10 +61,12 @@ def settings_of(clf: Any, encoder: Encoder) -> Settings:
         source=encoder.source,
         digest=encoder.digest,
         ink_used=encoder.ink,
+        prepare_used=encoder.prepare,
         image_size_used=encoder.image_size,
         calibration=encoder.calibration,
         features=getattr(clf, "n_features_in_", None),
         feature_names=None if feature_names is None else feature_names.tolist(),
+        profile=getattr(clf, "_profile", None),
     )
 
 
@@ -86,8 +96,8 @@ def read_gallery(path: Path) -> tuple[Settings, Embedded[np.ndarray], list[Hasha
         raise InputError(f"{path} is a safetensors file, but not a gallery: {remedy}")
     try:
         version = json.loads(metadata)["version"]
-        if version != VERSION:
-            reads = f"this gaussproto reads version {VERSION}: install a newer gaussproto"
+        if version not in READABLE:
+            reads = f"this gaussproto reads versions up to {VERSION}: install a newer gaussproto"
             raise InputError(f"{path} is a gallery of version {version}, but {reads}")
         if not file.checked and file.metadata.get(OLD_CHECKSUM) != digest_of_arrays(metadata, tensors):
             raise InputError(f"{path} is a damaged gallery (its checksum does not match): create it again")

@@ -1,20 +1,56 @@
 """Read what users pass to a classifier: arrays, PIL images, files and folders become uint8 pixels. Without torch."""
 
-from collections.abc import Hashable, Iterable, Sequence
-from functools import partial
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from PIL import Image
 from sklearn.utils.validation import validate_data
 
+from gaussproto.data.ink import WORK
 from gaussproto.data.labels import read_labels
-from gaussproto.data.picture import check_sides, class_files, image_files, in_threads, read_image, resize, upright_8_bit
+from gaussproto.data.look import Look, Traits, traits_of
+from gaussproto.data.picture import (
+    check_sides,
+    class_files,
+    image_files,
+    in_threads,
+    read_image,
+    upright_8_bit,
+    with_bright_ink,
+)
 from gaussproto.errors import InputError
 from gaussproto.files import is_folder
 
+T = TypeVar("T")
+
 CHANNELS = (1, 3, 4)  # grey, colour, colour with transparency
+SAMPLE = 24  # images whose traits stand for all
+THUMBNAIL = 224  # pixels
+
+
+class Images(NamedTuple):
+    """Images as a network sees them.
+
+    Attributes:
+        names: (N,) the file of each image, or "".
+        given: the images as they were passed. None for vectors.
+        pixels: (N, channels, size, size), uint8.
+        blank: (N,) whether no ink was found. Only prepared drawings can be blank.
+        traits: what a sample of the images look like.
+    """
+
+    names: list[str]
+    given: list[Any] | np.ndarray | None
+    pixels: np.ndarray
+    blank: np.ndarray
+    traits: list[Traits]
+
+    @classmethod
+    def none(cls, N: int) -> Self:
+        """Return what stands for images if N vectors were passed."""
+        return cls([""] * N, None, np.empty((N, 0, 0, 0), dtype=np.uint8), np.zeros(N, dtype=bool), [])
 
 
 def with_labels(X: Any, y: Any) -> tuple[Any, list[Hashable]]:
@@ -35,11 +71,11 @@ def check_as_many(N: int, labels: Sequence[Hashable]) -> None:
         raise InputError(f"X and y must have the same length (found {N} and {len(labels)}): {remedy}")
 
 
-def list_images(X: Any) -> tuple[list[Any] | np.ndarray, list[str]]:
+def list_images(X: Any, recursive: bool = False) -> tuple[list[Any] | np.ndarray, list[str]]:
     """Return the images of a file, folder, list or array, and the file of each, or ""."""
     if isinstance(X, str | Path):
         path = Path(X)
-        files = image_files(path) if is_folder(path) else [path]
+        files = image_files(path, recursive) if is_folder(path) else [path]
         if not files:
             inner = sorted(folder.name for folder in path.iterdir() if folder.is_dir())
             folders = f", only folders, for example {inner[0]!r}" if inner else ""
@@ -76,34 +112,72 @@ def _from_tensor(image: Any) -> Any:
     return image.detach().cpu().numpy() if hasattr(image, "detach") else image
 
 
-def read_images(images: list[Any] | np.ndarray, size: int, channels: int) -> np.ndarray:
-    """Resize what `list_images` returned, with anti-aliasing, to (N, channels, size, size) uint8."""
+def read_images(images: list[Any] | np.ndarray, names: list[str], look: Look) -> Images:
+    """Convert what `list_images` returned to what a network sees."""
+    given = images
     if isinstance(images, np.ndarray):
         images = _bytes(images, "the array")
-        if images.ndim == 3 and channels == 1 and images.shape[1:] == (size, size):
-            return images[:, None].copy()
+    sample = set(sample_of(len(images)))
+    if isinstance(images, np.ndarray) and images.shape[1:] == (look.size,) * 2 and look[1::2] == (1, "none"):
+        traits = [traits_of(Image.fromarray(images[i])) for i in sorted(sample)]
+        pixels = with_bright_ink(images[:, None].copy(), look.ink)
+        return Images(names, given, pixels, np.zeros(len(images), dtype=bool), traits)
 
-    def read(i: int, large: bool = True) -> np.ndarray | None:
-        return _read(i, images[i], size, channels, large)
+    def read(i: int, large: bool = True) -> tuple[np.ndarray, bool, Traits | None] | None:
+        def convert(image: Image.Image) -> tuple[np.ndarray, bool, Traits | None]:
+            return *look.see(image), traits_of(image) if i in sample else None
+
+        return _read(i, images[i], convert, max(look.size, WORK if look.prepare == "ink" else 0), large)
 
     files = any(isinstance(image, str | Path) for image in images)
-    pixels: Iterable[Any] = in_threads(read, range(len(images))) if files else map(read, range(len(images)))
-    return np.stack(list(pixels)).reshape(-1, channels, size, size)
+    seen: Iterable[Any] = in_threads(read, range(len(images))) if files else map(read, range(len(images)))
+    each = list(seen)
+    sampled = [one for *_, one in each if one is not None]
+    pixels, blank = np.stack([pixels for pixels, *_ in each]), np.array([blank for _, blank, _ in each])
+    return Images(names, given, pixels, blank, sampled)
 
 
-def _read(i: int, image: Any, size: int, channels: int, large: bool) -> np.ndarray | None:
+def sample_of(N: int) -> range:
+    """Return the indices of evenly spaced images, at most SAMPLE."""
+    return range(0, N, -(-N // SAMPLE))
+
+
+def read_traits(images: list[Any] | np.ndarray) -> list[Traits]:
+    """Return the traits of a sample of what `list_images` returned."""
+    return [as_picture(i, images[i], traits_of, WORK) for i in sample_of(len(images))]
+
+
+def thumbnail(i: int, image: Any) -> np.ndarray:
+    """Return an image as it came, reduced: (3, H, W), uint8."""
+
+    def reduce(picture: Image.Image) -> np.ndarray:
+        picture = picture.convert("RGB")
+        picture.thumbnail((THUMBNAIL, THUMBNAIL))
+        return np.asarray(picture).transpose(2, 0, 1)
+
+    return as_picture(i, image, reduce, THUMBNAIL)
+
+
+def as_picture(i: int, image: Any, convert: Callable[[Image.Image], T], size: int) -> T:
+    """Return what `convert` makes of an image of any kind, of which about `size` x `size` pixels are needed."""
+    converted = _read(i, image, convert, size, large=True)
+    assert converted is not None
+    return converted
+
+
+def _read(i: int, image: Any, convert: Callable[[Image.Image], T], size: int, large: bool) -> T | None:
     name = f"image {i}"
     if isinstance(image, str | Path):
         image, name = Path(image), str(image)
     if isinstance(image, Path | bytes):
-        return read_image(image, name, partial(resize, size=size, channels=channels), size, large)
+        return read_image(image, name, convert, size, large)
     image = _from_tensor(image)
     if isinstance(image, np.ndarray):
         image = Image.fromarray(_channels_last(_bytes(image, name), name))
     if not isinstance(image, Image.Image):
         raise InputError(f"{name} must be an array, a PIL image or a path (found {type(image).__name__})")
     check_sides(image.size, name)
-    return resize(upright_8_bit(image, name), size, channels)
+    return convert(upright_8_bit(image, name))
 
 
 def _channels_last(pixels: np.ndarray, name: str) -> np.ndarray:

@@ -45,7 +45,7 @@ def load(
     if source is None:
         raise InputError(f"{path} was saved with a network that was only in memory: pass that network as `encoder`")
     try:
-        opened = find_encoder(source, engine, device=device)
+        opened = find_encoder(source, engine, device=device, mean=settings.mean, std=settings.std)
     except InputError as error:
         if encoder is not None:
             raise
@@ -61,10 +61,16 @@ def load(
         smallest = f"at least {opened.smallest_image} pixels (found {settings.image_size_used})"
         raise InputError(f"{path} is a damaged gallery (its images must have {smallest}): create it again")
     calibration = opened.calibration or settings.calibration
-    opened = replace(opened, ink=settings.ink_used, image_size=settings.image_size_used, calibration=calibration)
+    opened = replace(
+        opened,
+        ink=settings.ink_used,
+        prepare=settings.prepare_used,
+        image_size=settings.image_size_used,
+        calibration=calibration,
+    )
     parameters = {name: getattr(settings, name) for name in PARAMETERS}
     clf = GaussianPrototypeClassifier(source, engine=engine, device=device, **parameters)
-    clf.restore(opened, embedded, labels, names)
+    clf.restore(opened, embedded, labels, names, settings.profile)
     if settings.features is not None:
         clf.n_features_in_ = settings.features
     if settings.feature_names is not None:

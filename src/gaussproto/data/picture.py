@@ -18,6 +18,7 @@ from gaussproto.setting_types import Ink
 T = TypeVar("T")
 
 ENDINGS = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".pgm", ".ppm", ".pbm"}
+HEIC = {".heic", ".heif"}  # of phones; readable if the package pillow-heif is installed
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")  # by content: others may start programs, or crash
 LARGEST_SIDE, LARGEST_AREA = 20_000, 50_000_000  # pixels
 LARGE = 4_000_000  # pixels; of larger images only one is decoded at a time
@@ -32,6 +33,10 @@ def class_files(root: Path) -> dict[str, list[Path]]:
     files = {path.name: image_files(path) for path in class_folders(root)}
     for name, images in files.items():
         if not images:
+            inner = sorted(path.name for path in (root / name).iterdir() if path.is_dir())
+            if inner:
+                deeper = f"the class {name!r} of {root} has no images, only folders, for example {inner[0]!r}"
+                raise InputError(f"{deeper}: put the images directly into {root}/CLASS, or pass {root / name} instead")
             endings = ", ".join(sorted(ENDINGS))
             remedy = f"add some ({endings}) or remove its folder"
             raise InputError(f"the class {name!r} of {root} has no images: {remedy}")
@@ -51,8 +56,9 @@ def class_folders(root: Path) -> list[Path]:
     return folders
 
 
-def image_files(folder: Path) -> list[Path]:
-    return sorted(file for file in folder.iterdir() if file.suffix.lower() in ENDINGS and not file.name.startswith("."))
+def image_files(folder: Path, recursive: bool = False) -> list[Path]:
+    files = folder.rglob("*") if recursive else folder.iterdir()
+    return sorted(file for file in files if file.suffix.lower() in ENDINGS | HEIC and not file.name.startswith("."))
 
 
 def in_threads(read: Callable[[Any, bool], T | None], sources: Sequence[Any]) -> Iterator[T]:
@@ -93,7 +99,7 @@ def open_image(source: bytes | Path, name: str) -> Image.Image:
 def _opened(source: bytes | Path, name: str) -> Iterator[Image.Image]:
     content = nullcontext(BytesIO(source)) if isinstance(source, bytes) else open_file(source, "image file")
     try:
-        with content as stream, Image.open(stream, formats=FORMATS) as file:
+        with content as stream, Image.open(stream, formats=_formats(source)) as file:
             check_sides(file.size, name)  # before decoding allocates memory
             yield file
     except InputError:
@@ -101,7 +107,27 @@ def _opened(source: bytes | Path, name: str) -> Iterator[Image.Image]:
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):  # the latter only with python -W error
         raise InputError(f"{name} must have at most {LARGEST_AREA:,} pixels: resize or remove it") from None
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
-        raise InputError(f"{name} is not a readable image ({error}): replace or remove it") from error
+        if _is_heic(source) and "HEIF" not in Image.OPEN:
+            remedy = "install it (pip install 'gaussproto[heic]'), or save the image as JPEG"
+            raise InputError(f"{name} is an HEIC image, which needs the package pillow-heif: {remedy}") from None
+        why = "its format is unknown" if isinstance(error, UnidentifiedImageError) else error
+        raise InputError(f"{name} is not a readable image ({why}): replace or remove it") from error
+
+
+def _is_heic(source: bytes | Path) -> bool:
+    return isinstance(source, Path) and source.suffix.lower() in HEIC
+
+
+def _formats(source: bytes | Path) -> tuple[str, ...]:
+    """Return the formats that a file may have. HEIC only counts for files that are named so."""
+    if not _is_heic(source):
+        return FORMATS
+    try:
+        from pillow_heif import register_heif_opener
+    except ImportError:
+        return FORMATS
+    register_heif_opener()
+    return (*FORMATS, "HEIF")
 
 
 def _decoded(file: Image.Image, name: str) -> Image.Image:
@@ -163,7 +189,9 @@ def with_bright_ink(images: np.ndarray, ink: Ink) -> np.ndarray:
 
 
 def has_dark_ink(images: np.ndarray) -> np.ndarray:
-    """Return (N,) whether the background, the median of the border, is brighter than the mean of the image."""
+    """Return (N,) whether the ground, the median of all pixels, is brighter than their mean: ink is rare.
+
+    All pixels count, because a frame or a shadow may cover the border.
+    """
     grey = images.mean(axis=1)  # (N, H, W), float64
-    border = np.concatenate([grey[:, 0], grey[:, -1], grey[:, 1:-1, 0], grey[:, 1:-1, -1]], axis=1)
-    return np.asarray(np.median(border, axis=1) > grey.mean(axis=(1, 2)) + 1e-9)  # a blank image has no dark ink
+    return np.asarray(np.median(grey, axis=(1, 2)) > grey.mean(axis=(1, 2)) + 1e-9)  # a blank image has no dark ink

@@ -17,6 +17,7 @@ MARGIN, GAP = 0.15, 0.1
 HEAD, ROW = 0.5, 1.18  # height of the title and of a class
 QUERY, EXAMPLE = 1.3, 0.66  # side of the image and of an example
 TEXT = 1.95  # width of the text about a class
+CAPTION = 0.34  # height of the text under an image
 BAR = 0.07  # height of a bar
 SHOWN = 8  # places for examples of a class; if it has more, those with the highest and the lowest weights
 LONGEST_LABEL, LONGEST_NAME = 21, 11  # characters of a label and of an example's file name
@@ -41,12 +42,22 @@ class Neighbour(NamedTuple):
 
 
 @styled
-def explanation(name: str, pixels: np.ndarray, unknown: bool, neighbours: Sequence[Neighbour]) -> Figure:
-    """Draw the prediction for an image (channels, H, W), uint8, as the network sees it. `neighbours` starts nearest."""
+def explanation(
+    name: str, original: np.ndarray, pixels: np.ndarray, unknown: bool, neighbours: Sequence[Neighbour]
+) -> Figure:
+    """Draw the prediction for an image.
+
+    Args:
+        name: of the image.
+        original: the image as it came, (3, H, W), uint8.
+        pixels: the image as the network sees it, (channels, H, W), uint8.
+        unknown: whether it is far from every class.
+        neighbours: its nearest classes, the nearest first.
+    """
     shown = [_heaviest_and_lightest(neighbour.examples) for neighbour in neighbours]
     slots = max(len(row) for row in shown)
     width = MARGIN + QUERY + 2.5 * GAP + TEXT + slots * (EXAMPLE + GAP) + MARGIN
-    height = HEAD + max(len(neighbours) * ROW, QUERY + 0.3) + MARGIN / 2
+    height = HEAD + max(len(neighbours) * ROW, 2 * (QUERY + CAPTION)) + MARGIN / 2
     figure = new_figure(width, height, by_hand=True)
     page = figure.add_axes((0, 0, 1, 1))
     page.set(xlim=(0, width), ylim=(height, 0))  # inches from the upper left corner
@@ -54,8 +65,11 @@ def explanation(name: str, pixels: np.ndarray, unknown: bool, neighbours: Sequen
 
     answer = "unknown: far from every class" if unknown else neighbours[0].label
     _write(page, MARGIN, 0.26, f"{_shortened(name, 40)}:  {_shortened(answer, 40)}", size=11, weight="bold")
-    _draw_picture(page, pixels, MARGIN, HEAD, QUERY)
-    _write(page, MARGIN, HEAD + QUERY + 0.15, "as the network sees it", size=7.5, colour=SOFT)
+    _draw_original(page, original, MARGIN, HEAD, QUERY)
+    _write(page, MARGIN, HEAD + QUERY + 0.14, "as it came", size=7.5, colour=SOFT)
+    below = HEAD + QUERY + CAPTION
+    _draw_picture(page, pixels, MARGIN, below, QUERY)
+    _write(page, MARGIN, below + QUERY + 0.14, "as the network sees it", size=7.5, colour=SOFT)
     left = MARGIN + QUERY + 2.5 * GAP
     for i, (neighbour, row) in enumerate(zip(neighbours, shown, strict=True)):
         top = HEAD + i * ROW
@@ -105,6 +119,15 @@ def _draw_picture(page: Axes, pixels: np.ndarray, x: float, y: float, side: floa
     extent = (x, x + side, y + side, y)
     page.imshow(as_ink(pixels, side=112), extent=extent, aspect="auto", interpolation="none", zorder=2)
     page.add_patch(Rectangle((x, y), side, side, fill=False, edgecolor=SOFT, lw=0.8, zorder=3))
+
+
+def _draw_original(page: Axes, pixels: np.ndarray, x: float, y: float, side: float) -> None:
+    """Draw an image in its own colours and aspect, in the middle of a square."""
+    H, W = pixels.shape[-2:]
+    h, w = side * H / max(H, W), side * W / max(H, W)
+    left, top = x + (side - w) / 2, y + (side - h) / 2
+    page.imshow(pixels.transpose(1, 2, 0), extent=(left, left + w, top + h, top), aspect="auto", zorder=2)
+    page.add_patch(Rectangle((left, top), w, h, fill=False, edgecolor=SOFT, lw=0.8, zorder=3))
 
 
 def _draw_bar(page: Axes, x: float, y: float, length: float, share: float, colour: str) -> None:

@@ -5,16 +5,13 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from gaussproto.config import SECTIONS
 from gaussproto.errors import InputError
 from gaussproto.figures.curves import accuracy_over_shots, loss_over_episodes
 from gaussproto.files import write_then_rename
 from gaussproto.model.device import check_device
 from gaussproto.progress import Progress, silent
-from gaussproto.provenance import version
-from gaussproto.report.parts import COLOURS, drawing
+from gaussproto.report.parts import drawing, rendered
 from gaussproto.report.sections import cell, run_section
 from gaussproto.report.source import RunSource, open_runs
 from gaussproto.runs.metrics import RunEvaluation
@@ -78,14 +75,9 @@ def write_report(
 
 
 def report_page(runs: Sequence[RunSource]) -> str:
-    loader = PackageLoader("gaussproto.report", ".")
-    templates = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    return templates.get_template("page.html").render(
+    return rendered(
+        "page.html",
         title=runs[0].name if len(runs) == 1 else f"{len(runs)} runs",
-        version=version(),
-        colours=COLOURS,
         comparison=_comparison(runs) if len(runs) > 1 else None,
         runs=[run_section(run, f"run{i}") for i, run in enumerate(runs)],
     )

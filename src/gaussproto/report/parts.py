@@ -4,15 +4,29 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from gaussproto.errors import InputError
 from gaussproto.figures.style import INK, PAPER, RULE, SERIES, SOFT, render
+from gaussproto.provenance import version
 
 # CSS variables and their light colours, in which figures are drawn. `page.css` has the dark ones.
 COLOURS = {"--ink": INK, "--soft": SOFT, "--rule": RULE, "--paper": PAPER}
 COLOURS |= {f"--s{i}": colour for i, colour in enumerate(SERIES)}
+
+
+def rendered(template: str, **content: object) -> str:
+    """Return a page, given the name of its template and what to fill in."""
+    templates = Environment(
+        loader=PackageLoader("gaussproto.report", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return templates.get_template(template).render(version=version(), colours=COLOURS, **content)
 
 
 class Drawing(NamedTuple):

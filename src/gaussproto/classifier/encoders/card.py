@@ -8,10 +8,11 @@ import numpy as np
 from pydantic import Field
 
 from gaussproto.config import DataConfig, NetworkConfig
+from gaussproto.data.look import Look
 from gaussproto.formulas.confidence import Calibration
 from gaussproto.formulas.embedded import Embedded
 from gaussproto.runs.weights import digest_of
-from gaussproto.setting_types import LARGEST_IMAGE, LARGEST_WIDTH, Ink, Weighting
+from gaussproto.setting_types import LARGEST_IMAGE, LARGEST_WIDTH, Ink, Prepare, Weighting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +24,7 @@ class Card:
     image_size: Annotated[int, Field(ge=1, le=LARGEST_IMAGE)] = 28  # side in pixels
     smallest_image: Annotated[int, Field(ge=1, le=LARGEST_IMAGE)] = 1  # side in pixels that survives every pooling
     ink: Ink = "detect"  # of the images that users pass
+    prepare: Prepare = "none"  # ink: drawings are prepared as in training
     distance: str = "euclidean"  # that the network was trained with
     weighting: Weighting = "prototype"  # where the precision acts
     calibration: Calibration | None = None  # None if the weights are not calibrated
@@ -37,6 +39,10 @@ class Encoder(Card):
     takes_vectors: bool = False
     features: int | None = None  # size of a vector; None if any size will do
 
+    @property
+    def look(self) -> Look:
+        return Look(self.image_size, self.channels, self.ink, self.prepare)
+
 
 def card_of(
     config: NetworkConfig, arrays: Mapping[str, Any], data: DataConfig | None, calibration: Calibration | None
@@ -50,6 +56,7 @@ def card_of(
         image_size=(data or DataConfig()).image_size,
         smallest_image=2**poolings,
         ink=data.ink_of_new_images if data else drawn,
+        prepare=data.prepare if data else "none",
         distance=config.distance,
         weighting=config.weighting,
         calibration=calibration,

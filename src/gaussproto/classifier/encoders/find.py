@@ -9,37 +9,53 @@ import numpy as np
 
 from gaussproto.classifier.encoders.card import Encoder
 from gaussproto.classifier.encoders.onnx import is_onnx_file, onnx_encoder
+from gaussproto.classifier.encoders.other import OtherEncoder, other_encoder
 from gaussproto.errors import InputError
 from gaussproto.files import is_folder, real_path
 from gaussproto.formulas.embedded import Embedded
 from gaussproto.runs.weights import weights_file
-from gaussproto.setting_types import LARGEST_IMAGE, Ink
+from gaussproto.setting_types import LARGEST_IMAGE, Ink, Prepare
 
-IDENTITY = "identity"
+IDENTITY, AUTO = "identity", "auto"
 Engine = Literal["torch", "onnx"]
 InkParameter = Literal["auto"] | Ink
+PrepareParameter = Literal["auto"] | Prepare
 
 
 def find_encoder(
-    encoder: Any, engine: Engine | None = None, ink: InkParameter = "auto", image_size: int | None = None,
-    device: str = "cpu",
+    encoder: Any, engine: Engine | None = None, ink: InkParameter = "auto", prepare: PrepareParameter = "auto",
+    image_size: int | None = None, device: str = "cpu", mean: Any = None, std: Any = None,
 ) -> Encoder:  # fmt: skip
     """Open the encoder that the parameters of a `GaussianPrototypeClassifier` describe."""
-    for name, value, choices in (("engine", engine, (None, *get_args(Engine))), ("ink", ink, ("auto", *get_args(Ink)))):
+    for name, value, choices in (
+        ("engine", engine, (None, *get_args(Engine))),
+        ("ink", ink, ("auto", *get_args(Ink))),
+        ("prepare", prepare, ("auto", *get_args(Prepare))),
+    ):
         if value not in choices:
             listed = ", ".join(str(choice) for choice in choices if choice)
             raise InputError(f"{name} must be one of {listed} (found {value!r})")
-    opened = _open(encoder, engine, device)
+    if image_size is not None and not (isinstance(image_size, Integral) and 1 <= image_size <= LARGEST_IMAGE):
+        raise InputError(f"image_size must be a whole number from 1 to {LARGEST_IMAGE} (found {image_size!r})")
+    opened = _open(encoder, engine, device, image_size, mean, std)
+    if (mean is not None or std is not None) and not isinstance(opened.embed, OtherEncoder):
+        raise InputError("mean and std are only for encoders of other libraries (gaussproto's own know theirs)")
     if opened.channels not in (1, 3):
         raise InputError(f"the encoder must take grey or colour images (found {opened.channels} channels)")
     least = opened.smallest_image
-    if image_size is not None and not (isinstance(image_size, Integral) and least <= image_size <= LARGEST_IMAGE):
+    if image_size is not None and image_size < least:
         raise InputError(f"image_size must be a whole number from {least} to {LARGEST_IMAGE} (found {image_size!r})")
-    size = int(image_size or opened.image_size)
-    return replace(opened, image_size=size, ink=opened.ink if ink == "auto" else ink)
+    if prepare == "ink" and opened.channels != 1:
+        raise InputError("prepare ink needs an encoder of grey drawings (found one of colour images): leave it out")
+    return replace(
+        opened,
+        image_size=int(image_size or opened.image_size),
+        ink=opened.ink if ink == "auto" else ink,
+        prepare=opened.prepare if prepare == "auto" else prepare,
+    )
 
 
-def _open(encoder: Any, engine: Engine | None, device: str) -> Encoder:
+def _open(encoder: Any, engine: Engine | None, device: str, size: int | None, mean: Any, std: Any) -> Encoder:
     if isinstance(encoder, str) and encoder == IDENTITY:
         return Encoder(embed=_copy, source=IDENTITY, digest=IDENTITY, takes_vectors=True)
     if is_onnx_file(encoder) and engine == "torch":
@@ -50,10 +66,18 @@ def _open(encoder: Any, engine: Engine | None, device: str) -> Encoder:
             raise InputError(
                 f"engine onnx runs only on the cpu (found device {device!r}): use device cpu or engine torch"
             )
-        return onnx_encoder(encoder, _source(encoder))
+        return onnx_encoder(encoder, _source(encoder), size, mean, std)
+    if callable(encoder) and not _is_network(encoder):
+        return other_encoder(encoder, size, mean, std)
     from gaussproto.classifier.encoders.torch import torch_encoder
 
     return torch_encoder(encoder, _source(encoder), device)
+
+
+def _is_network(encoder: Any) -> bool:
+    from gaussproto.model.network import GaussianPrototypicalNetwork
+
+    return isinstance(encoder, GaussianPrototypicalNetwork)
 
 
 def takes_vectors(encoder: Any) -> bool:

@@ -33,28 +33,38 @@ ABOUT = (
 )
 
 
+def open_session(content: bytes, name: str) -> Any:
+    """Return the session of onnxruntime that runs the content of an ONNX file."""
+    onnxruntime = import_extra("onnxruntime", "onnx")
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = SILENT  # errors are raised
+    try:
+        return onnxruntime.InferenceSession(
+            content, options, providers=["CPUExecutionProvider"], enable_fallback=False
+        )  # the fallback prints, and tries the same again
+    except Exception as error:  # onnxruntime's errors have no common base class
+        raise InputError(f"{name} is not a readable ONNX file ({_line(error)}): export it again") from error
+
+
+def run_session(session: Any, input_name: str, images: np.ndarray, name: str) -> list[np.ndarray]:
+    """Return the outputs of a session for images, computed in batches."""
+    batch = max(1, min(BATCH, BATCH_PIXELS // max(1, math.prod(images.shape[-2:]))))
+    try:
+        batches = [session.run(None, {input_name: images[i : i + batch]}) for i in range(0, len(images), batch)]
+        return [np.concatenate(parts) for parts in zip(*batches, strict=True)]
+    except Exception as error:
+        raise InputError(f"{name} cannot embed these images ({_line(error)}): export it again") from error
+
+
 class OnnxEncoder:
     """Embeds images with the content of an ONNX file. Error messages call it `name`."""
 
     def __init__(self, content: bytes, name: str) -> None:
         self.content, self.name = content, name
-        onnxruntime = import_extra("onnxruntime", "onnx")
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = SILENT  # errors are raised
-        try:
-            self.session = onnxruntime.InferenceSession(
-                content, options, providers=["CPUExecutionProvider"], enable_fallback=False
-            )  # the fallback prints, and tries the same again
-        except Exception as error:  # onnxruntime's errors have no common base class
-            raise InputError(f"{name} is not a readable ONNX file ({_line(error)}): export it again") from error
+        self.session = open_session(content, name)
 
     def __call__(self, images: np.ndarray) -> Embedded[np.ndarray]:
-        batch = max(1, min(BATCH, BATCH_PIXELS // max(1, math.prod(images.shape[-2:]))))
-        try:
-            batches = [self.session.run(None, {"images": images[i : i + batch]}) for i in range(0, len(images), batch)]
-            outputs = [np.concatenate(parts) for parts in zip(*batches, strict=True)]
-        except Exception as error:
-            raise InputError(f"{self.name} cannot embed these images ({_line(error)}): export it again") from error
+        outputs = run_session(self.session, "images", images, self.name)
         x, s = outputs[0], outputs[1] if len(outputs) > 1 else None
         D = x.shape[-1] if x.ndim == 2 else 0
         sizes = [(len(images), *size) for size in ((1,), (D,), (D, D))]
@@ -66,15 +76,14 @@ class OnnxEncoder:
     def __reduce__(self) -> tuple[Any, ...]:
         return OnnxEncoder, (self.content, self.name)  # a session cannot be pickled
 
-    def card(self) -> Card:
+    def card(self) -> Card | None:
+        """Return the card in the file, or None if gaussproto did not export it."""
         try:
             text = self.session.get_modelmeta().custom_metadata_map.get(CARD)
         except UnicodeDecodeError as error:
             raise InputError(f"{self.name} has a damaged description ({error.reason}): export it again") from None
         if text is None:
-            raise InputError(
-                f"{self.name} was not exported by gaussproto: create an ONNX file with `gaussproto export`"
-            )
+            return None
         try:
             return TypeAdapter(Card).validate_json(text)
         except ValidationError as error:
@@ -83,8 +92,10 @@ class OnnxEncoder:
             ) from None
 
 
-def onnx_encoder(encoder: Any, source: str | None) -> Encoder:
-    """Open an ONNX file, or weights converted to ONNX in memory."""
+def onnx_encoder(
+    encoder: Any, source: str | None, image_size: int | None = None, mean: Any = None, std: Any = None
+) -> Encoder:
+    """Open an ONNX file, or weights converted to ONNX in memory. The last three are for files of other libraries."""
     if is_onnx_file(encoder):
         content = read_file(Path(encoder), "ONNX file", LARGEST)
         intact = check_intact(content, str(encoder))
@@ -93,6 +104,10 @@ def onnx_encoder(encoder: Any, source: str | None) -> Encoder:
         content, intact = onnx_content(encoder), True
     embed = OnnxEncoder(content, name_of(encoder))
     card = embed.card()
+    if card is None:
+        from gaussproto.classifier.encoders.other import onnx_model
+
+        return onnx_model(embed, image_size, mean, std, source)
     if not intact:
         warnings.warn(NO_CHECKSUM.format(encoder), stacklevel=2)
     return Encoder(**vars(card), embed=embed, source=source)

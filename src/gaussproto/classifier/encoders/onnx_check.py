@@ -27,6 +27,16 @@ OPERATORS = frozenset(
     Sigmoid Sign Sin Slice Softmax Softplus Softsign Split Sqrt Squeeze Sub Sum Tanh Transpose Unsqueeze Where
     """.split()  # noqa: SIM905
 )
+# Operators of other libraries' image models. Some make arrays of any size, so gaussproto's own files must not use them.
+MODEL_OPERATORS = OPERATORS | frozenset(
+    """
+    And Constant ConstantOfShape DepthToSpace Einsum Equal Expand Greater GreaterOrEqual GroupNormalization
+    InstanceNormalization LayerNormalization Less LessOrEqual Not Or Range ReduceProd Resize Shape Size SpaceToDepth
+    Tile Trilu
+    """.split()  # noqa: SIM905
+)
+CARD = b"gaussproto"  # the key of the metadata that only gaussproto's own files have
+METADATA = 14  # of a model
 EXTERNAL_DATA = 13  # of a tensor
 
 
@@ -64,18 +74,20 @@ def check_safe(content: bytes, name: str) -> None:
 
 
 def _problems(model: memoryview) -> Iterator[str]:
+    own = any(number == METADATA and CARD in bytes(field[:64]) for number, field in _fields(model))
+    allowed = OPERATORS if own else MODEL_OPERATORS
     for number, field in _fields(model):
         if number == FUNCTIONS:
             yield "functions"
         if number == GRAPH:
             for part, inner in _fields(field):
                 if part == NODE:
-                    yield from _node_problems(inner)
+                    yield from _node_problems(inner, allowed)
                 elif part == SPARSE or (part == INITIALIZER and _is_external(inner)):
                     yield "sparse weights" if part == SPARSE else "weights in another file"
 
 
-def _node_problems(node: memoryview) -> Iterator[str]:
+def _node_problems(node: memoryview, allowed: frozenset[str]) -> Iterator[str]:
     fields = list(_fields(node))
     kind = b"".join(field for number, field in fields if number == OPERATOR).decode()
     for number, field in fields:
@@ -89,7 +101,7 @@ def _node_problems(node: memoryview) -> Iterator[str]:
                     yield "sparse weights"
                 if part in (TENSOR, TENSORS) and _is_external(inner):
                     yield "weights in another file"
-    if kind not in OPERATORS:
+    if kind not in allowed:
         yield f"the operator {kind}"
 
 

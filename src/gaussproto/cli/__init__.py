@@ -11,6 +11,7 @@ from gaussproto import provenance
 from gaussproto.cli import console
 from gaussproto.cli.classify import classify, enroll
 from gaussproto.cli.data import data, presets
+from gaussproto.cli.gallery import gallery
 from gaussproto.cli.reproduce import reproduce
 from gaussproto.cli.run import calibrate, evaluate, export, report, train
 from gaussproto.errors import InputError
@@ -45,6 +46,7 @@ def gaussproto(
 
 for command in (classify, enroll, train, evaluate, report, calibrate, export, reproduce, presets, data):
     app.command()(command)
+app.add_typer(gallery, name="gallery")
 
 
 def main() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -11,6 +10,7 @@ from rich.text import Text
 from typer import Argument, Option
 
 from gaussproto.cli import console
+from gaussproto.cli.examples import Listed
 from gaussproto.cli.options import Device, Json
 from gaussproto.errors import InputError
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 DEFAULT_ENCODER = "omniglot-small"
 CHUNK = 256  # images between two steps of the progress bar
-SAME = 1e-4  # relative difference below which two embeddings belong to the same image, up to rounding
 
 ENCODER_HELP = "Bundled weights, .safetensors or ONNX file, or run folder. Default: the encoder of the gallery, or "
 Encoder = Annotated[str | None, Option(help=f"{ENCODER_HELP}{DEFAULT_ENCODER}.")]
@@ -114,13 +113,12 @@ def enroll(
 
     Afterwards, `gaussproto classify --gallery` needs this file, but not the images.
     """
+    from gaussproto.classifier.gallery import gallery_lock
     from gaussproto.data.picture import class_files
-    from gaussproto.files import lock_beside, locked
 
     files = [(file, name) for name, some in class_files(folder).items() for file in some]
     total = len(files)
-    lock = locked(lock_beside(gallery), gallery, "wait until it has finished")
-    with console.progress_bars() as bars, lock:
+    with console.progress_bars() as bars, gallery_lock(gallery):
         exists = gallery.exists()
         clf = _classifier(gallery if exists else None, encoder, ink, engine, device)
         bars("enrolling", 0, total)
@@ -130,13 +128,12 @@ def enroll(
             clf.partial_fit([file for file, _ in files], [name for _, name in files])
             clf.save(gallery)
         bars("enrolling", total, total)
+    parts = clf.classes_.tolist(), clf.example_labels_.tolist(), clf.example_names_, clf.example_weights_.tolist()
+    listed = Listed(*parts)
     if json:
-        examples = zip(clf.example_labels_.tolist(), clf.example_names_, clf.example_weights_.tolist(), strict=True)
-        weights = [{"label": label, "image": image, "weight": weight} for label, image, weight in examples]
         counts = {"classes": len(clf.classes_), "added": len(files), "known": total - len(files)}
-        return console.print_json({"gallery": str(gallery)} | counts | {"examples": weights})
-    console.print_table("", ["class", "examples", "lightest example", "weight"], list(_lightest(clf)), right=3)
-    console.say("weight: how much the lightest example counts in the prototype of its class (1 is average)")
+        return console.print_json({"gallery": str(gallery)} | counts | {"examples": listed.as_json()})
+    listed.print_classes()
     added, skipped = f"added {len(files)} examples", f"skipped {total - len(files)} duplicates"
     return console.say(f"{gallery}: {added}, {skipped}; the gallery has {len(clf.classes_)} classes")
 
@@ -184,25 +181,7 @@ def _row(answer: dict[str, Any]) -> list[str | Text]:
 
 def _not_known(clf: GaussianPrototypeClassifier, files: list[tuple[Path, str]]) -> list[tuple[Path, str]]:
     """Return the files whose embedding differs from all examples of the same class."""
-    import numpy as np
+    from gaussproto.classifier.examples import not_known
 
-    members = defaultdict[str, list[int]](list)
-    for i, label in enumerate(clf.example_labels_.tolist()):
-        members[str(label)].append(i)
-    new = []
-    for x, (file, name) in zip(clf.transform([file for file, _ in files]), files, strict=True):
-        distances = np.linalg.norm(clf.example_embeddings_[members[name]] - x, axis=1)
-        if (distances > SAME * (1e-12 + np.linalg.norm(x))).all():
-            new.append((file, name))
-    return new
-
-
-def _lightest(clf: GaussianPrototypeClassifier) -> Iterator[list[str]]:
-    """Yield for each class its number of examples, the one with the lowest weight, and this weight."""
-    lightest, counts = dict[Any, int](), Counter(clf.example_labels_.tolist())
-    for i, label in enumerate(clf.example_labels_.tolist()):
-        if label not in lightest or clf.example_weights_[i] < clf.example_weights_[lightest[label]]:
-            lightest[label] = i
-    for label in clf.classes_.tolist():
-        i, count = lightest[label], counts[label]
-        yield [str(label), str(count), clf.example_names_[i], f"{clf.example_weights_[i] * count:.2f}"]
+    x, names = clf.transform([file for file, _ in files]), [name for _, name in files]
+    return [files[i] for i in not_known(clf.example_embeddings_, clf.example_labels_.tolist(), x, names)]

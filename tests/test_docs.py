@@ -37,6 +37,9 @@ def test_commands_were_found():
 def test_documented_commands_parse(page, line):
     name, *arguments = shlex.split(line.rstrip(" ;"))
     command = typer.main.get_command(app).commands[name]
+    while hasattr(command, "commands"):  # a group, as `gallery` is
+        name, *arguments = arguments
+        command = command.commands[name]
     with suppress(typer.Exit):  # of --help
         command.make_context(name, arguments)
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from gaussproto.classifier.inputs import list_images, read_images
-from gaussproto.data.omniglot import omniglot
 from gaussproto.data.look import Look
+from gaussproto.data.omniglot import omniglot
 from gaussproto.data.picture import has_dark_ink, with_bright_ink
 from gaussproto.errors import InputError
 

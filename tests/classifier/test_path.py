@@ -90,11 +90,18 @@ def test_a_picture_embeds_and_decodes_the_images_once(folder, gaussproto, monkey
 
     embed, decode = TorchEncoder.__call__, inputs.read_image
     monkeypatch.setattr(TorchEncoder, "__call__", lambda self, x: embedded.append(len(x)) or embed(self, x))
-    monkeypatch.setattr(
-        inputs, "read_image", lambda path, name, *how: decoded.append(name) or decode(path, name, *how)
-    )
+    monkeypatch.setattr(inputs, "read_image", lambda path, name, *how: decoded.append(name) or decode(path, name, *how))
     queries = [str(folder / f"query{c}.png") for c in range(3)]
-    code, _, err = gaussproto("classify", "--support", folder / "support", *queries, "--encoder", "omniglot-small", "--explain", folder / "why.png")
+    code, _, err = gaussproto(
+        "classify",
+        "--support",
+        folder / "support",
+        *queries,
+        "--encoder",
+        "omniglot-small",
+        "--explain",
+        folder / "why.png",
+    )
     assert code == 0, err
     assert embedded == [12, 3]  # the examples, then the queries
     assert [decoded.count(query) for query in queries] == [2, 2, 2]  # once more for the picture as it came

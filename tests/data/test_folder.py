@@ -37,7 +37,9 @@ def test_every_image_of_every_class(root, channels):
 
 
 def test_inverted(root):
-    assert torch.equal(folder(root, DataConfig(data="mine")).images, 255 - folder(root, DataConfig(data="mine", ink="dark")).images)
+    assert torch.equal(
+        folder(root, DataConfig(data="mine")).images, 255 - folder(root, DataConfig(data="mine", ink="dark")).images
+    )
 
 
 def test_ink_is_found_where_the_weights_know_drawn_characters(root):

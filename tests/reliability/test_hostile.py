@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
@@ -12,6 +13,8 @@ from gaussproto.errors import InputError, did_you_mean
 from gaussproto.formulas.confidence import left_out_distances
 from gaussproto.formulas.embedded import Embedded
 from gaussproto.formulas.prototype import class_prototypes, support_shares
+
+SAME = 1e-4  # relative difference below which two embeddings belong to the same image, up to rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,3 +73,24 @@ class Examples:
         if metric not in self._left_out:
             self._left_out[metric] = np.sort(left_out_distances(self.embedded, self.index, *metric))
         return self._left_out[metric]
+
+
+def not_known(
+    known: np.ndarray, known_labels: Sequence[Hashable], x: np.ndarray, labels: Sequence[Hashable]
+) -> list[int]:
+    """Return the indices of the embeddings x that differ from all known ones with the same label, up to rounding.
+
+    >>> not_known(np.eye(2), ["a", "b"], np.array([[1.0, 1e-9], [1.0, 0.0], [0.5, 0.5]]), ["a", "b", "a"])
+    [1, 2]
+    """
+    members = defaultdict[str, list[int]](list)
+    for i, label in enumerate(known_labels):
+        members[str(label)].append(i)
+    return [i for i, label in enumerate(labels) if not _is_among(known[members[str(label)]], x[i])]
+
+
+def _is_among(known: np.ndarray, x: np.ndarray) -> bool:
+    scale = float(np.abs(x).max()) or 1.0  # squares of large vectors would overflow
+    with np.errstate(over="ignore"):
+        distances = np.linalg.norm((known.astype(np.float64) - x) / scale, axis=1)
+        return bool((distances <= SAME * np.linalg.norm(x / scale)).any())

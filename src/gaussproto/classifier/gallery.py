@@ -3,8 +3,9 @@
 import json
 import os
 from collections.abc import Hashable
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -15,6 +16,7 @@ from gaussproto.classifier.examples import Examples
 from gaussproto.classifier.profile import Profile
 from gaussproto.data.labels import from_json, to_json
 from gaussproto.errors import InputError, is_unicode, visible
+from gaussproto.files import lock_beside, locked
 from gaussproto.formulas.confidence import RATES, Calibration
 from gaussproto.formulas.embedded import Embedded
 from gaussproto.setting_types import LARGEST_IMAGE, DistanceName, Ink, Prepare, first_problem
@@ -52,6 +54,23 @@ class Settings(BaseModel):
     profile: Profile | None = None  # what the examples look like
 
 
+class Gallery(NamedTuple):
+    """What a gallery file holds. The prototypes are left out, because they are computed from the examples."""
+
+    settings: Settings
+    embedded: Embedded[np.ndarray]  # (N, D), (N, E)
+    labels: list[Hashable]  # (N,)
+    names: list[str]  # (N,) the file of each example, or ""
+
+    @property
+    def classes(self) -> list[Hashable]:
+        """Each label once, in order of appearance."""
+        return list(dict.fromkeys(self.labels))
+
+    def examples(self) -> Examples:
+        return Examples.of(self.embedded, self.labels, self.names)
+
+
 def settings_of(clf: Any, encoder: Encoder) -> Settings:
     feature_names = getattr(clf, "feature_names_in_", None)
     if not is_unicode(encoder.source or ""):
@@ -85,10 +104,18 @@ def write_gallery(settings: Settings, examples: Examples, path: Path) -> None:
     write_arrays(path, arrays, {METADATA: settings.model_dump_json()})
 
 
-def read_gallery(path: Path) -> tuple[Settings, Embedded[np.ndarray], list[Hashable], list[str]]:
-    """Return the settings, and the embeddings, labels and files of the examples."""
+def gallery_lock(path: Path) -> AbstractContextManager[None]:
+    """Return the lock to hold while a gallery is read, changed and written again."""
+    return locked(lock_beside(path), path, "wait until it has finished")
+
+
+def check_exists(path: Path) -> None:
     if not os.path.lexists(path):
         raise InputError(f"the gallery {path} does not exist: create it with `gaussproto enroll` or `save`")
+
+
+def read_gallery(path: Path) -> Gallery:
+    check_exists(path)
     file = read_arrays(path, "gallery")
     metadata, tensors = file.metadata.get(METADATA), file.arrays
     if metadata is None:
@@ -126,7 +153,7 @@ def read_gallery(path: Path) -> tuple[Settings, Embedded[np.ndarray], list[Hasha
             raise InputError(f"{path} is a damaged gallery ({found}): create it again")
     if set(index) != set(range(C)) or len(set(classes)) != C:
         raise InputError(f"{path} is a damaged gallery (its {C} classes do not match its examples): create it again")
-    return settings, embedded, [classes[c] for c in index], names
+    return Gallery(settings, embedded, [classes[c] for c in index], names)
 
 
 def _check_shapes(path: Path, embedded: Embedded[np.ndarray]) -> None:

@@ -9,8 +9,10 @@ import typer
 
 from gaussproto import provenance
 from gaussproto.cli import console
-from gaussproto.cli.classify import classify, enroll
+from gaussproto.cli.classify import classify
 from gaussproto.cli.data import data, presets
+from gaussproto.cli.enroll import enroll
+from gaussproto.cli.gallery import gallery
 from gaussproto.cli.reproduce import reproduce
 from gaussproto.cli.run import calibrate, evaluate, export, report, train
 from gaussproto.errors import InputError
@@ -45,6 +47,7 @@ def gaussproto(
 
 for command in (classify, enroll, train, evaluate, report, calibrate, export, reproduce, presets, data):
     app.command()(command)
+app.add_typer(gallery, name="gallery")
 
 
 def main() -> None:

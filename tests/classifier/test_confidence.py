@@ -157,9 +157,7 @@ def test_a_gallery_of_a_later_version_is_refused(tmp_path):
         settings = json.loads(file.metadata()[METADATA])
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     save_file(tensors, path, metadata={METADATA: json.dumps(settings | {"version": 3})})
-    with pytest.raises(
-        InputError, match="version 3, but this gaussproto reads versions up to 2: install"
-    ):
+    with pytest.raises(InputError, match="version 3, but this gaussproto reads versions up to 2: install"):
         load(path)
 
 

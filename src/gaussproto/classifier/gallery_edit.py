@@ -17,10 +17,6 @@ from gaussproto.formulas.embedded import Embedded
 
 # The settings that change the embeddings.
 ALIKE = {"image_size_used": "image size", "ink_used": "ink", "prepare_used": "preparation"}
-    "image_size_used": "image size",
-    "ink_used": "ink",
-    "prepare_used": "preparation",
-}  # settings that change the embeddings
 CHOSEN = ("distance", "temperature", "reject")  # settings that the user may choose for each gallery
 FILLED = ("source", "calibration", "features", "feature_names", "profile")  # settings that a gallery may lack
 

@@ -20,7 +20,10 @@ WEAKEST = 0.33  # as a share of the contrast of the strongest ink: anything weak
 EVEN, EVEN_PHOTO = 0.8, 0.95  # share of the variance that ink and ground explain under even light, by noise
 CELLS = 26  # along the longer side of the coarse image in which the light is estimated
 WINDOW = 9  # cells; the ground is visible somewhere in every window of this size
-SPECK, SMALLEST = 0.015, 3e-4  # of all ink, and of the image: anything smaller is a speck
+SHARP = 0.35  # of the contrast of the strongest ink: its edges are at least this steep, over three pixels
+SHADE = 0.6  # of the contrast of the strongest ink: anything weaker at the edge of a noisy image is a shadow
+SPECK, SMALLEST = 0.015, 3e-4  # of all ink, and of a noisy image: anything smaller is a speck
+FAINT = 128  # brightness below which thin strokes are drawn brighter
 SPANS = 0.7  # of the image's side: a shorter line is not part of a frame
 RIM = 0.16  # of a frame's sides: its lines lie within this distance from its edges
 EIGHT = np.ones((3, 3), dtype=bool)  # neighbours of a pixel
@@ -64,11 +67,12 @@ def even_contrast(grey: np.ndarray, ink: Ink = "detect") -> tuple[np.ndarray, fl
         low, high = np.flatnonzero(counts)[[0, -1]].astype(np.uint8)
         return high - grey if dark else grey - low, noise
     if noise > GRAIN:
-        grey, noise = ndimage.uniform_filter(grey, 3, mode="nearest"), noise / 3
+        grey, noise = ndimage.uniform_filter(grey, 3, mode="nearest"), noise / 1.5  # 3 if pixels were independent
     H, W = grey.shape
-    k = max(1, max(H, W) // CELLS)
-    h, w = max(1, H // k), max(1, W // k)
-    coarse = grey[: h * k, : w * k].reshape(h, k, w, k).mean(axis=(1, 3), dtype=np.float32)
+    cell = max(1, max(H, W) // CELLS)
+    k, m = min(cell, H), min(cell, W)
+    h, w = H // k, W // m
+    coarse = grey[: h * k, : w * m].reshape(h, k, w, m).mean(axis=(1, 3), dtype=np.float32)
     dark = ink == "dark" or (ink == "detect" and _longer_tail_is_dark(coarse))
     shade = -coarse if dark else coarse
     ground = ndimage.maximum_filter(ndimage.minimum_filter(shade, WINDOW, mode="nearest"), WINDOW, mode="nearest")
@@ -126,13 +130,17 @@ def find_ink(contrast: np.ndarray, noise: float) -> tuple[np.ndarray, tuple[int,
     if high - low < FAINTEST:
         return None
     strong = 255 - int(np.searchsorted(counts[::-1].cumsum(), 0.1 * inked))  # exceeded by a tenth of the ink
+    if _sharpest_edge(contrast) - 4 * noise < SHARP * strong:
+        return None
     threshold = max(t, WEAKEST * strong)
     labels, n = ndimage.label(contrast > threshold, EIGHT)
     area = np.bincount(labels.ravel(), minlength=n + 1)
     area[0] = 0
-    keep = area >= max(2.0, SMALLEST * contrast.size, SPECK * area.sum())
-    if keep.sum() > 1:
-        keep &= ~is_frame(labels, keep)
+    smallest = max(2.0, SMALLEST * contrast.size if noise else 0.0)
+    if noise:
+        area[_is_shade(contrast, labels, n, strong)] = 0
+    area[is_frame(labels, area >= max(smallest, SPECK * area.sum()))] = 0
+    keep = area >= max(smallest, SPECK * area.sum())
     ink = keep[labels]
     ink &= ~frame_lines(ink)
     rows, columns = np.flatnonzero(ink.any(axis=1)), np.flatnonzero(ink.any(axis=0))
@@ -141,6 +149,22 @@ def find_ink(contrast: np.ndarray, noise: float) -> tuple[np.ndarray, tuple[int,
     soft = np.clip((contrast - low) * (255 / (high - low)), 0, 255).astype(np.uint8)
     soft *= ndimage.maximum_filter(ink, 3)  # with the soft edges of the ink
     return soft, (int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1)
+
+
+def _sharpest_edge(contrast: np.ndarray) -> float:
+    """Return the largest difference between pixels three apart. Light changes slowly, ink does not."""
+    levels = contrast.astype(np.int16)
+    edges = (np.abs(levels[3:] - levels[:-3]), np.abs(levels[:, 3:] - levels[:, :-3]))
+    return float(max((edge.max() for edge in edges if edge.size), default=255))
+
+
+def _is_shade(contrast: np.ndarray, labels: np.ndarray, n: int, strong: float) -> np.ndarray:
+    """Return for each connected part whether it is weak and at the edge of the image: a rest of uneven light."""
+    shade = np.zeros(n + 1, dtype=bool)
+    edge = np.unique(np.concatenate([labels[0], labels[-1], labels[:, 0], labels[:, -1]]))
+    peaks = ndimage.maximum(contrast, labels, edge)
+    shade[edge[peaks < SHADE * strong]] = True
+    return shade
 
 
 def is_frame(labels: np.ndarray, keep: np.ndarray) -> np.ndarray:
@@ -187,5 +211,9 @@ def centred(ink: np.ndarray, box: tuple[int, int, int, int], size: int) -> np.nd
     filter = Image.Resampling.BOX if scale < 1 else Image.Resampling.BILINEAR
     image = np.zeros((size, size), dtype=np.uint8)
     y, x = (size - h) // 2, (size - w) // 2
-    image[y : y + h, x : x + w] = np.asarray(Image.fromarray(ink).resize((w, h), filter, box=box))
+    drawing = np.asarray(Image.fromarray(ink[top:bottom, left:right]).resize((w, h), filter))
+    brightest = int(drawing.max())
+    if 0 < brightest < FAINT:
+        drawing = np.rint(drawing * (FAINT / brightest)).astype(np.uint8)
+    image[y : y + h, x : x + w] = drawing
     return image

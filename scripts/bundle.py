@@ -1,6 +1,6 @@
 """Bundle a run's last weights with the package: in half precision if accuracy allows, with a card and a checksum.
 
-python scripts/bundle.py runs/NAME omniglot-small --twin runs/TWIN
+python scripts/bundle.py runs/drawings-small drawings-small --twin runs/drawings-small-twin
 
 The twin is trained by the same recipe, perhaps for fewer episodes, with some alphabets held out (--holdout). Confidence is
 calibrated on those alphabets, because images of training classes are closer to their class than images of new ones.
@@ -17,6 +17,7 @@ import torch
 
 from gaussproto.arrays import read_arrays, write_arrays
 from gaussproto.config import DataConfig
+from gaussproto.data.images import VARIED
 from gaussproto.data.load import load_data
 from gaussproto.evaluation.calibrate import calibrate, calibrate_weights, measure_confidence
 from gaussproto.evaluation.protocol import evaluate
@@ -45,7 +46,7 @@ def main() -> None:
     whole = load_checkpoint(run.last)
     other = load_checkpoint(twin.last)
     check_twin(whole, other)
-    images = load_data(whole.config.data).test
+    images = load_data(whole.config.data.for_evaluation()).test
     exact = evaluate(whole.network(), images, shots=SHOTS)
 
     path = Path(mkdtemp()) / f"{given.name}.safetensors"  # copied into the package at the end, if nothing failed
@@ -102,7 +103,7 @@ def check_twin(checkpoint: Checkpoint, twin: Checkpoint) -> None:
 
 def farther(whole: Checkpoint, twin: Checkpoint) -> float:
     """Return how many times farther images of the invented alphabets are from their own class than with the twin."""
-    invented = load_data(DataConfig(data="strokes")).test
+    invented = load_data(DataConfig(data="strokes", prepare=whole.config.data.prepare)).test
     far, near = (calibrate(one.network().eval(), invented, held_out=True).threshold(RATE) for one in (whole, twin))
     return far / near
 
@@ -145,7 +146,8 @@ def card(
     bad = " | ".join(f"{100 * accuracy:.2f}" for accuracy in study.accuracy)
     return f"""# {name}
 
-These weights recognise handwritten symbols from a few examples of each. Load them with
+These weights recognise drawings, signs and handwritten symbols from a few examples of each, also small, bold or
+photographed ones. Load them with
 `gp.GaussianPrototypeClassifier("{name}")`. A {network.encoder} encoder maps each image to an embedding of D = {network.embedding_dim} numbers and to one
 precision. The precision weighs the supports (examples) of a class (weighting `{network.weighting}`, transform `{network.transform}`). The file
 holds {training.parameters:,} weights in {size / 1e6:.1f} MB.
@@ -173,7 +175,9 @@ the higher precision in {100 * study.clean_is_higher:.1f} % of pairs of a clean 
 The network was trained for {training.episodes:,} episodes of {episode.way} classes with {episode.drawings} images each, from Omniglot's 30 training alphabets.
 Rotations{" and their mirror images" if episode.mirror else ""} are separate classes. Each episode was split {episode.splits} times into supports ({episode.shot} to {episode.max_shot or episode.shot} of each class) and queries.
 
-- Down-sampled images: {damage or "none"}.
+- Preparation: `{config.data.prepare}`. {config.data.variants} variants of each drawing, with other pens, slants, views, light, blur, noise, cuts
+  and few pixels, replace {100 * VARIED:.0f} % of the images.
+- Down-sampled images besides: {damage or "none"}.
 - Distortions: strength {config.training.distort:g}.
 - Optimiser: Adam, learning rate {config.training.learning_rate:g} ({config.training.schedule} schedule), seed {training.seed}{f", starting from {training.init}" if training.init else ""}.
 - Time: {training.seconds / 60:.0f} minutes on {" or ".join(map(str, threads))} thread{"s" if threads != (1,) else ""} of {metrics.machine.processor}.
@@ -183,9 +187,9 @@ Rotations{" and their mirror images" if episode.mirror else ""} are separate cla
 {precision}
 
 ## Limits
-The network expects images of 28 x 28 pixels with one symbol each, in light strokes on a dark ground. It was trained only
-on handwritten characters, not on photographs, colour or texture. Its precision detects blur. The network was not trained
-on other defects.
+The network expects one drawing in each image, prepared to 28 x 28 pixels (`prepare="ink"`), which the classifier and the
+commands do. It was trained only on handwritten characters: for photographs of things use the encoder `photo`. Colours and
+texture are lost. Of a solid shape under uneven light only the edges may remain.
 
 ## Licence
 The weights have the MIT licence, like the package. Omniglot is by Lake, Salakhutdinov and Tenenbaum (MIT licence). The

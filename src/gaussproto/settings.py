@@ -115,6 +115,10 @@ class DataConfig(Frozen):
             return "detect"
         return "bright" if self.ink == "detect" else self.ink
 
+    def for_evaluation(self) -> DataConfig:
+        """Return the same data without variants, which are only for training and take time to draw."""
+        return self.model_copy(update={"variants": 0})
+
     def appearance(self) -> dict[str, Any]:
         """Return the settings that make other images look like these to a network."""
         return {

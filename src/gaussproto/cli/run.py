@@ -144,7 +144,7 @@ def evaluate(
     networks = [checkpoint.network(device) for checkpoint in loaded]
     config = _data_for(loaded[0].config, data, split)
     with console.progress_bars() as bars:
-        images = load_data(config, data_root, bars).test
+        images = load_data(config.for_evaluation(), data_root, bars).test
         groups = given_ways or protocol.usual_ways(images), given_shots or protocol.usual_shots(images)
         result = protocol.evaluate(networks, images, *groups, rounds=rounds, norm=norm, seed=seed, progress=bars)
     if run.config.exists():

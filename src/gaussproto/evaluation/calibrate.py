@@ -139,7 +139,7 @@ def calibrate_weights(
     Fits on held-out alphabets if the run has any, otherwise on the training classes. Does not change the file.
     """
     checkpoint = load_checkpoint(path)
-    network, data = checkpoint.network(device).eval(), checkpoint.config.data
+    network, data = checkpoint.network(device).eval(), checkpoint.config.data.for_evaluation()
     split = load_data(data, data_root, progress)
     held_out = data.holdout > 0
     fitted_on = split.test if held_out else split.train

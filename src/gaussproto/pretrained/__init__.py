@@ -6,6 +6,7 @@ from gaussproto.errors import InputError
 from gaussproto.files import read_json
 
 FOLDER = Path(__file__).parent
+ALIASES = {"omniglot-small": "drawings-small"}  # names of earlier weights
 
 
 def bundled_names() -> list[str]:
@@ -13,6 +14,7 @@ def bundled_names() -> list[str]:
 
 
 def bundled(name: str) -> Path | None:
+    name = ALIASES.get(name, name)
     if name not in _checksums():
         return None
     path = FOLDER / f"{name}.safetensors"

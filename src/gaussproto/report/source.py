@@ -70,7 +70,7 @@ class RunSource:
     def images(self) -> LabelledImages:
         config = self.config.data
         if config not in self.loaded:
-            self.loaded[config] = load_data(config, self.data_root, self.progress).test
+            self.loaded[config] = load_data(config.for_evaluation(), self.data_root, self.progress).test
         return self.loaded[config]
 
     @property

@@ -1,0 +1,132 @@
+"""Measure classifiers on drawings that differ from Omniglot's as people's own do, and update `docs/drawings.md`:
+
+python -m benchmarks.drawings --weights drawings-small [--weights NAME...] [--prepare none] [--quick]
+python -m benchmarks.drawings --publish
+
+Every condition is measured with changed queries, with changed supports, and with both changed. Omniglot's test
+alphabets must be at hand (GAUSSPROTO_DATA).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from benchmarks.command import parser, run
+from benchmarks.conditions import CONDITIONS, SIDE
+from benchmarks.measure import ROOT
+from gaussproto.classifier.encoders.find import find_encoder
+from gaussproto.data.omniglot import omniglot
+from gaussproto.formulas.distance import find_distance
+from gaussproto.formulas.embedded import Embedded
+
+RESULTS, PAGE = ROOT / "benchmarks" / "drawings.json", ROOT / "docs" / "drawings.md"
+WAY, QUERIES, EPISODES, TURNS = 20, 5, 600, 4
+Part = tuple[np.ndarray, np.ndarray | None]  # embeddings and precisions, (classes, 20, D) and (classes, 20, 1)
+
+
+def measured(weights: str, prepare: Any, every: int) -> dict[str, Any]:
+    """Return the accuracy in % for each condition, and the precision of changed drawings relative to clean ones."""
+    encoder = find_encoder(weights, prepare=prepare)
+    images = omniglot("test", SIDE)
+    pages = images.dense[::every, :, 0].numpy()
+    embedded = {}
+    for number, (name, change) in enumerate(CONDITIONS.items()):
+        rng = np.random.default_rng(number)
+        looks = (encoder.look.see(Image.fromarray(change(page, rng))) for page in pages.reshape(-1, SIDE, SIDE))
+        seen = np.stack([pixels for pixels, _ in looks])
+        turned = np.concatenate([np.rot90(seen, turn, axes=(-2, -1)) for turn in range(TURNS)])
+        embedded[name] = by_class(encoder.embed(np.ascontiguousarray(turned)), len(pages) * TURNS)
+    clean = embedded["as it is"]
+    rows = {}
+    for name, changed in embedded.items():
+        pairs = {"queries": (clean, changed), "supports": (changed, clean), "both": (changed, changed)}
+        rows[name] = {
+            which: [accuracy(*pair, shot, encoder.distance) for shot in (1, 5)]
+            for which, pair in pairs.items()
+            if name != "as it is" or which == "queries"
+        }
+        if clean[1] is not None and changed[1] is not None:
+            share = changed[1] / (changed[1] + 4 * clean[1])
+            rows[name]["share"] = round(100 * float(share.mean()), 1)
+    return rows
+
+
+def by_class(embedded: Embedded[np.ndarray], classes: int) -> Part:
+    x, s = embedded
+    return x.reshape(classes, -1, x.shape[-1]), None if s is None else s.reshape(classes, -1, s.shape[-1])
+
+
+def accuracy(supports: Part, queries: Part, shot: int, distance: str) -> float:
+    """Return the accuracy in % over random episodes. No drawing is support and query of the same episode."""
+    rng, right = np.random.default_rng(0), 0
+    x, s = supports
+    for _ in range(EPISODES):
+        classes = rng.choice(len(x), WAY, replace=False)
+        order = np.stack([rng.permutation(x.shape[1]) for _ in classes])
+        chosen, asked = order[:, :shot], order[:, shot : shot + QUERIES]
+        of_class = x[classes[:, None], chosen]
+        weight = np.ones((WAY, shot, 1)) if s is None else s[classes[:, None], chosen]
+        prototypes = (weight * of_class).sum(axis=1) / weight.sum(axis=1)
+        asked_x = queries[0][classes[:, None], asked].reshape(WAY * QUERIES, -1)
+        d = find_distance(distance).value(asked_x, prototypes, None)
+        right += int((d.argmin(axis=1) == np.repeat(np.arange(WAY), QUERIES)).sum())
+    return round(100 * right / (EPISODES * WAY * QUERIES), 1)
+
+
+def table(results: dict[str, Any]) -> str:
+    """Return the tables of the page: accuracy by condition, and the weight of a bad example."""
+    names = list(results)
+    head = ["query", *(f"`{name}`" for name in names)]
+    lines = [_line(head), _line(["---"] * len(head))]
+    for condition in CONDITIONS:
+        cells = [_both(results[name][condition]["queries"]) for name in names]
+        lines.append(_line([condition, *cells]))
+    newest = names[-1]
+    head = ["condition", "queries changed", "supports changed", "both changed", "share of one bad example in five"]
+    lines += ["", f"With `{newest}`:", "", _line(head), _line(["---"] * len(head))]
+    for condition, row in results[newest].items():
+        cells = [_both(row[which]) if which in row else "" for which in ("queries", "supports", "both")]
+        lines.append(_line([condition, *cells, f"{row['share']} %" if "share" in row else ""]))
+    return "\n".join(lines)
+
+
+def _both(scores: list[float]) -> str:
+    return f"{scores[0]:.1f} / {scores[1]:.1f}"
+
+
+def _line(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def main() -> None:
+    options = parser(__doc__)
+    options.add_argument("--weights", action="append", default=[])
+    options.add_argument("--prepare", default="auto")
+    options.add_argument("--quick", action="store_true", help="measure every eighth class")
+    options.add_argument("--publish", action="store_true", help="fill the tables of the page")
+    chosen = options.parse_args()
+    results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    for weights in chosen.weights:
+        rows = measured(weights, chosen.prepare, every=8 if chosen.quick else 1)
+        name = weights.rstrip("/").rsplit("/", 1)[-1]
+        results[name if chosen.prepare == "auto" else f"{name}, {chosen.prepare}"] = rows
+        print(table({name: rows}))
+        if not chosen.quick:
+            RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+    if chosen.publish:
+        text = re.sub(
+            r"(<!-- measured -->\n).*?(\n<!-- end -->)",
+            lambda match: match[1] + table(results) + match[2],
+            PAGE.read_text(),
+            flags=re.DOTALL,
+        )
+        PAGE.write_text(text)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,12 +1,14 @@
-"""Train the head of the photo encoder on PlantDoc, and write it in half precision.
+"""Train the head of the photo encoder on PlantDoc and CIFAR-100, and write it in half precision.
 
-python scripts/photo_head.py plantdoc.zip head.safetensors [--cache FOLDER] [--evaluate]
+python scripts/photo_head.py plantdoc.zip cifar100.zip head.safetensors [--cache FOLDER] [--evaluate]
+
+On PlantDoc alone the head would learn that only leaves matter, and be worse than no head on other photos.
 
 The head is trained in two steps, both by episodes. The first step learns the embedding from good photos. It starts from
 the axes in which photos of the same class differ least. The second step learns the precision from classes in which some
 supports were made worse: blurred, dark, noisy, cropped, covered, compressed or small.
 
-With --evaluate it also trains heads on two thirds of the classes, and prints their accuracy on the remaining third.
+With --evaluate it also trains heads on two thirds of the plant classes, and prints their accuracy on the remaining third.
 """
 
 import argparse
@@ -30,10 +32,11 @@ from gaussproto.training.step import episode_loss
 SEED = 0
 BATCH = 8
 FEWEST = 10  # photos; smaller classes are left out
+OTHERS = 60  # photos of each of the other classes
 DUPLICATE = 0.995  # cosine of features of the same photo, saved twice
 D, SHRINK = 128, 0.9  # size of the embedding; how far the scatter within classes is moved towards a sphere
 SHARPNESS = 5.0
-WAY, QUERY, SHOTS, EPISODES = 18, 10, (1, 5), 300
+WAY, QUERY, SHOTS, EPISODES = 18, 10, (1, 5), 400
 PRECISION_SHOT, PRECISION_EPISODES, BAD = 5, 600, 0.3  # BAD: share of bad supports
 PARTS = 3  # of the training classes, to learn the precision
 EQUAL = 1.0  # how strongly good photos are kept at the largest precision
@@ -45,14 +48,16 @@ Defect = Callable[[Image.Image, np.random.Generator], Image.Image]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("photos", type=Path, help="a zip file of FOLDER/CLASS/NAME.jpg")
+    parser.add_argument("others", type=Path, help="a zip file of other photos, FOLDER/CLASS/train_NAME.png")
     parser.add_argument("head", type=Path)
     parser.add_argument("--cache", type=Path, help="a folder for the features, which take minutes")
     parser.add_argument("--evaluate", action="store_true")
     given = parser.parse_args()
     labels, good, bad = load_features(given.photos, given.cache)
+    others = load_others(given.others, given.cache)
     if given.evaluate:
-        evaluate(labels, good, bad)
-    head = train(labels, good, bad)
+        evaluate(labels, good, bad, others)
+    head = train(labels, good, bad, others)
     head.save(given.head, torch.float16)
     print(f"{given.head}: {given.head.stat().st_size:,} bytes")
 
@@ -117,61 +122,89 @@ def load_features(photos: Path, cache: Path | None) -> tuple[np.ndarray, Tensor,
         paths = sorted(name for name in file.namelist() if name.lower().endswith((".jpg", ".png")))
         classes = [Path(path).parent.name for path in paths]
         paths = [path for path, c in zip(paths, classes, strict=True) if classes.count(c) >= FEWEST]
-        _, labels = np.unique([Path(path).parent.name for path in paths], return_inverse=True)
-        network = load_lite()
-
-        def features(name: str, step: int, change: Callable[[Image.Image, int], Image.Image]) -> Tensor:
-            stored = cache / f"{name}.npy" if cache else None
-            if stored and stored.exists():
-                return torch.from_numpy(np.load(stored))
-            chosen = range(0, len(paths), step)
-            parts = []
-            for start in range(0, len(chosen), BATCH):
-                changed = [
-                    np.asarray(change(square(Image.open(io.BytesIO(file.read(paths[i])))), i))
-                    for i in chosen[start : start + BATCH]
-                ]
-                parts.append(network(torch.from_numpy(np.stack(changed)).permute(0, 3, 1, 2)))
-            if stored:
-                stored.parent.mkdir(parents=True, exist_ok=True)
-                np.save(stored, torch.cat(parts).numpy())
-            return torch.cat(parts)
-
-        good = features("good", 1, lambda photo, i: photo)
+        good = features(file, paths, cache, "good")
         bad = [
-            features(name, 2, lambda photo, i, k=k, defect=defect: defect(photo, np.random.default_rng([SEED, k, i])))
-            for k, (name, defect) in enumerate(DEFECTS.items())
+            features(
+                file, paths, cache, name, 2, lambda photo, i, k=k, f=f: f(photo, np.random.default_rng([SEED, k, i]))
+            )
+            for k, (name, f) in enumerate(DEFECTS.items())
         ]
-    return labels, good, torch.stack(bad)
+    return labels_of(paths), good, torch.stack(bad)
 
 
-def train(labels: np.ndarray, good: Tensor, bad: Tensor, classes: np.ndarray | None = None) -> PhotoHead:
-    """Train a head on some of the classes, by default on all."""
+def load_others(photos: Path, cache: Path | None) -> tuple[np.ndarray, Tensor]:
+    """Return labels and features of the first photos of each class."""
+    with zipfile.ZipFile(photos) as file:
+        paths = sorted(name for name in file.namelist() if Path(name).name.startswith("train_"))
+        labels = labels_of(paths)
+        paths = [path for c in np.unique(labels) for path in np.array(paths)[labels == c][:OTHERS]]
+        return labels_of(paths), features(file, paths, cache, "others")
+
+
+def labels_of(paths: list[str]) -> np.ndarray:
+    labels: np.ndarray = np.unique([Path(path).parent.name for path in paths], return_inverse=True)[1]
+    return labels
+
+
+@torch.no_grad()
+def features(
+    file: zipfile.ZipFile, paths: list[str], cache: Path | None, name: str, step: int = 1,
+    change: Callable[[Image.Image, int], Image.Image] = lambda photo, i: photo,
+) -> Tensor:  # fmt: skip
+    """Return the features of every `step`-th photo after a change, from the cache if it has them."""
+    stored = cache / f"{name}.npy" if cache else None
+    if stored and stored.exists():
+        return torch.from_numpy(np.load(stored))
+    network, chosen, parts = load_lite(), range(0, len(paths), step), []
+    for start in range(0, len(chosen), BATCH):
+        batch = chosen[start : start + BATCH]
+        changed = [np.asarray(change(square(Image.open(io.BytesIO(file.read(paths[i])))), i)) for i in batch]
+        parts.append(network(torch.from_numpy(np.stack(changed)).permute(0, 3, 1, 2)))
+    if stored:
+        stored.parent.mkdir(parents=True, exist_ok=True)
+        np.save(stored, torch.cat(parts).numpy())
+    return torch.cat(parts)
+
+
+def train(
+    labels: np.ndarray, good: Tensor, bad: Tensor, others: tuple[np.ndarray, Tensor], classes: np.ndarray | None = None
+) -> PhotoHead:
+    """Train a head on some of the plant classes, by default on all, and on all of the others."""
     classes = np.unique(labels) if classes is None else classes
     labels = np.where(duplicates(labels, good), -1, labels)
     rng = np.random.default_rng(SEED)
     torch.manual_seed(SEED)
-    head = train_embedding(labels, good, classes, rng)
+    head = train_embedding(labels, good, others, classes, rng)
     # An embedding is better on photos that it has learned from, and so makes defects look worse than they are. The
     # precision therefore learns from classes that an embedding has not seen.
     parts = np.array_split(rng.permutation(classes), PARTS)
-    unseen = [(part, train_embedding(labels, good, np.setdiff1d(classes, part), rng)) for part in parts]
+    unseen = [(part, train_embedding(labels, good, others, np.setdiff1d(classes, part), rng)) for part in parts]
     train_precision(head, labels, good, bad, unseen, rng)
     return head.eval()
 
 
-def train_embedding(labels: np.ndarray, good: Tensor, classes: np.ndarray, rng: np.random.Generator) -> PhotoHead:
+def train_embedding(
+    labels: np.ndarray, good: Tensor, others: tuple[np.ndarray, Tensor], classes: np.ndarray, rng: np.random.Generator
+) -> PhotoHead:
+    """Train an embedding by episodes of plants and of other photos in turn."""
     used = np.isin(labels, classes)
-    head = begin(good[torch.from_numpy(used)], labels[used])
+    head = begin(
+        torch.cat([good[torch.from_numpy(used)], others[1]]),
+        np.concatenate([labels[used], labels.max() + 1 + others[0]]),
+    )
     layers = head.encoder
-    members = [np.flatnonzero(labels == c) for c in classes]
+    sources = (
+        (good, [np.flatnonzero(labels == c) for c in classes]),
+        (others[1], [np.flatnonzero(others[0] == c) for c in np.unique(others[0])]),
+    )
     rate = RATE * float(layers.embedding.weight.detach().std())
     groups = [{"params": [layers.embedding.weight], "lr": rate}, {"params": [layers.sharpness], "lr": SHARPNESS_RATE}]
     optimizer = torch.optim.Adam(groups)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, EPISODES)
-    for _ in range(EPISODES):
+    for episode in range(EPISODES):
         shot = int(rng.choice(SHOTS))
-        vectors = good[torch.from_numpy(draw(members, shot + QUERY, rng))]
+        source, members = sources[episode % len(sources)]
+        vectors = source[torch.from_numpy(draw(members, shot + QUERY, rng))]
         loss, _ = episode_loss(head, Embedded(layers.x(vectors), torch.ones(*vectors.shape[:2], 1)), shot)
         optimizer.zero_grad()
         loss.backward()
@@ -243,14 +276,21 @@ def draw(members: list[np.ndarray], photos: int, rng: np.random.Generator) -> np
 
 
 @torch.no_grad()
-def evaluate(labels: np.ndarray, good: Tensor, bad: Tensor, folds: int = 3, episodes: int = 700) -> None:
+def evaluate(
+    labels: np.ndarray,
+    good: Tensor,
+    bad: Tensor,
+    others: tuple[np.ndarray, Tensor],
+    folds: int = 3,
+    episodes: int = 700,
+) -> None:
     """Print 5-way accuracies on classes that the head was not trained on, with and without the head."""
     shuffled = np.random.default_rng(SEED + 1).permutation(np.unique(labels))
     right: dict[tuple[str, int], list[float]] = {}
     for fold in range(folds):
         tested = shuffled[fold::folds]
         with torch.enable_grad():
-            head = train(labels, good, bad, np.setdiff1d(shuffled, tested))
+            head = train(labels, good, bad, others, np.setdiff1d(shuffled, tested))
         x, s = head.embed(good)
         rng = np.random.default_rng([SEED, fold])
         for shot in (1, 5):

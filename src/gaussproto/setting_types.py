@@ -15,7 +15,8 @@ from gaussproto.formulas.named import find_callable, name_of
 Weighting = Literal["prototype_and_distance", "prototype"]
 Norm = Literal["running", "batch"]  # inductive: each image independently; transductive: a group of images together
 Ink = Literal["detect", "bright", "dark"]
-Prepare = Literal["none", "ink"]  # "ink": find the drawing, draw it bright, in the centre and in one size
+# "ink": find the drawing, draw it bright, in the centre and in one size; "crop": cut the largest square from the middle
+Prepare = Literal["none", "ink", "crop"]
 
 LARGEST_IMAGE = 1024  # side in pixels
 LARGEST_WIDTH = 1 << 16  # numbers in a vector, or filters in a block

@@ -69,8 +69,9 @@ class DataConfig(Frozen):
     )
     prepare: Prepare = _setting(
         "none",
-        "preparation of drawings: none, or ink (find the ink, bright or dark, remove uneven light, specks and frames, "
-        "scale it to one size and centre it); the paper: none",
+        "preparation of images: ink (of drawings: find the ink, remove uneven light, specks and frames, "
+        "scale it to one size and centre it), crop (cut the largest square from the middle) or none (only resize); the "
+        "paper: none",
     )
     variants: int = _setting(
         0,

@@ -313,11 +313,10 @@ class GaussianPrototypeClassifier(
             vectors = read_vectors(self, X, encoder.features, reset=bool(reset))
             return encoder.embed(vectors), Images.none(len(vectors))
         seen = read_images(*list_images(X), encoder.look)
-        warn_of_blank(seen.blank, seen.names)
-        if reset is None:
-            warn_if_unlike(self._profile, seen.traits, encoder.look)
-        else:
+        if reset is not None:
             self._profile = self._profile or Profile.of(seen.traits)
+        if reset is not None or not warn_if_unlike(self._profile, seen.traits, encoder.look):
+            warn_of_blank(seen.blank, seen.names)
         return encoder.embed(seen.pixels), seen
 
     def _settle(self, examples: Examples) -> None:

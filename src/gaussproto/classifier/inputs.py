@@ -118,7 +118,11 @@ def read_images(images: list[Any] | np.ndarray, names: list[str], look: Look) ->
     if isinstance(images, np.ndarray):
         images = _bytes(images, "the array")
     sample = set(sample_of(len(images)))
-    if isinstance(images, np.ndarray) and images.shape[1:] == (look.size,) * 2 and look[1::2] == (1, "none"):
+    if (
+        isinstance(images, np.ndarray)
+        and images.shape[1:] == (look.size,) * 2
+        and (look.channels, look.prepare) == (1, "none")
+    ):
         traits = [traits_of(Image.fromarray(images[i])) for i in sorted(sample)]
         pixels = with_bright_ink(images[:, None].copy(), look.ink)
         return Images(names, given, pixels, np.zeros(len(images), dtype=bool), traits)

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
+from gaussproto.classifier.encoders.photo import PHOTO
 from gaussproto.data.look import COLOURS, Look, Traits
 from gaussproto.errors import ImageWarning, visible
 
-DRAWINGS, PHOTOS = "drawings-small", "photo"  # the encoders that `auto` chooses from
+DRAWINGS = "drawings-small"  # `auto` chooses it, or the photo encoder
 MOST, FEW = 0.8, 0.2  # shares of the images
 SIZE_FACTOR = 1.6  # between the sizes of the ink
 SHARE_FACTOR = 3.0  # between the shares of ink: more than a bold marker makes of a pen
@@ -47,7 +48,7 @@ class Profile(BaseModel):
     @property
     def encoder(self) -> str:
         """The encoder for these images."""
-        return DRAWINGS if self.drawings >= 0.5 else PHOTOS
+        return DRAWINGS if self.drawings >= 0.5 else PHOTO
 
 
 def warn_of_blank(blank: np.ndarray, names: Sequence[str]) -> None:
@@ -59,11 +60,12 @@ def warn_of_blank(blank: np.ndarray, names: Sequence[str]) -> None:
         warnings.warn(f"found no ink in {which}: a blank image gets an arbitrary class", ImageWarning, stacklevel=4)
 
 
-def warn_if_unlike(examples: Profile | None, traits: Sequence[Traits], look: Look) -> None:
+def warn_if_unlike(examples: Profile | None, traits: Sequence[Traits], look: Look) -> bool:
     """Warn of new images that do not look like the examples. Galleries of earlier versions have no profile."""
     how = difference(examples, Profile.of(traits), look) if examples else None
     if how:
         warnings.warn(f"the new images do not look like the examples: {how}", ImageWarning, stacklevel=4)
+    return bool(how)
 
 
 def difference(examples: Profile, new: Profile, look: Look) -> str | None:

@@ -105,7 +105,8 @@ def say_encoder(clf: GaussianPrototypeClassifier, chosen: Choice) -> None:
     """Say which encoder the examples chose, and how to choose another."""
     if chosen.encoder is None:
         kind, other = ("photos", "drawings-small") if clf.encoder_.source == "photo" else ("drawings", "photo")
-        console.say(f"the examples look like {kind}: using {clf.encoder_.source} (--encoder {other} for the other)")
+        found = f"the examples look like {kind}: using {clf.encoder_.source}"
+        console.say(f"{found} (to choose, pass --encoder, for example {other})")
 
 
 def examples_in(folder: Path) -> list[tuple[Path, str]]:
@@ -114,11 +115,14 @@ def examples_in(folder: Path) -> list[tuple[Path, str]]:
     return [(file, name) for name, some in class_files(folder).items() for file in some]
 
 
-def fit_examples(clf: GaussianPrototypeClassifier, examples: list[tuple[Path, str]], strict: bool) -> None:
-    def fit(some: list[tuple[Path, str]]) -> None:
-        clf.partial_fit([file for file, _ in some], [name for _, name in some])
+def fit_examples(clf: GaussianPrototypeClassifier, examples: Examples, strict: bool) -> Examples:
+    """Add the examples to the classifier. Return those that could be read."""
 
-    without_unreadable_files(fit, examples, strict)
+    def fit(some: Examples) -> Examples:
+        clf.partial_fit([file for file, _ in some], [name for _, name in some])
+        return some
+
+    return without_unreadable_files(fit, examples, strict)
 
 
 def without_unreadable_files(work: Callable[[Examples], T], examples: Examples, strict: bool) -> T:

@@ -60,7 +60,7 @@ def enroll(
         if exists:
             files = without_unreadable_files(lambda some: _not_known(clf, some), files, strict)
         if files:
-            fit_examples(clf, files, strict)
+            files = fit_examples(clf, files, strict)
             clf.save(gallery)
         if not exists:
             say_encoder(clf, chosen)

@@ -5,6 +5,8 @@
 Training and use share this code, so a network sees a user's drawing as it saw the drawings that it learned from.
 """
 
+from functools import lru_cache
+
 import numpy as np
 from PIL import Image
 from scipy import ndimage
@@ -18,6 +20,7 @@ NOISE = 5.0  # standard deviations of the ground: anything closer is not ink
 GRAIN = 3.0  # grey levels: an image with more noise is smoothed first
 WEAKEST = 0.33  # as a share of the contrast of the strongest ink: anything weaker is ruled paper or a shadow
 EVEN, EVEN_PHOTO = 0.8, 0.95  # share of the variance that ink and ground explain under even light, by noise
+LARGEST_SHAPE = 0.3  # of a noisy image: anything larger that differs from the rest is a shadow
 CELLS = 26  # along the longer side of the coarse image in which the light is estimated
 WINDOW = 9  # cells; the ground is visible somewhere in every window of this size
 SHARP = 0.35  # of the contrast of the strongest ink: its edges are at least this steep, over three pixels
@@ -62,7 +65,10 @@ def even_contrast(grey: np.ndarray, ink: Ink = "detect") -> tuple[np.ndarray, fl
     counts = np.bincount(grey.ravel(), minlength=256)
     steps = np.abs(np.diff(grey.astype(np.int16), axis=1))
     noise = _median(np.bincount(steps.ravel(), minlength=256)) / 0.954  # of a normal distribution
-    if otsu(counts)[1] >= (EVEN_PHOTO if noise else EVEN):  # even light: do not touch solid shapes
+    t, explained = otsu(counts)
+    share = counts[: t + 1].sum() / grey.size
+    shadow = noise > 0 and min(share, 1 - share) > LARGEST_SHAPE
+    if explained >= (EVEN_PHOTO if noise else EVEN) and not shadow:  # even light: do not touch solid shapes
         dark = ink == "dark" or (ink == "detect" and _median(counts) > counts @ np.arange(256) / grey.size)
         low, high = np.flatnonzero(counts)[[0, -1]].astype(np.uint8)
         return high - grey if dark else grey - low, noise
@@ -75,7 +81,9 @@ def even_contrast(grey: np.ndarray, ink: Ink = "detect") -> tuple[np.ndarray, fl
     coarse = grey[: h * k, : w * m].reshape(h, k, w, m).mean(axis=(1, 3), dtype=np.float32)
     dark = ink == "dark" or (ink == "detect" and _longer_tail_is_dark(coarse))
     shade = -coarse if dark else coarse
-    ground = ndimage.maximum_filter(ndimage.minimum_filter(shade, WINDOW, mode="nearest"), WINDOW, mode="nearest")
+    trend = _trend(shade)
+    # Without ink, both are the shade or below it. The first follows shadows, the second light that changes slowly.
+    ground = np.maximum(_opened(shade), trend + _opened(shade - trend))
     ground = ndimage.uniform_filter(ground, 5, mode="nearest")
     ground = np.asarray(Image.fromarray(ground).resize((W, H), Image.Resampling.BILINEAR))
     if dark:  # ink reflects a share of the light
@@ -92,13 +100,28 @@ def _median(counts: np.ndarray) -> int:
     return int(np.searchsorted(below, below[-1] / 2))
 
 
+def _opened(shade: np.ndarray) -> np.ndarray:
+    """Return the image without what is narrower than a window and brighter than its surroundings."""
+    lowest = ndimage.minimum_filter(shade, WINDOW, mode="nearest")
+    return np.asarray(ndimage.maximum_filter(lowest, WINDOW, mode="nearest"))
+
+
+def _trend(shade: np.ndarray) -> np.ndarray:
+    """Return the quadratic surface nearest to an image: light from a side, or a lamp above the middle."""
+    design, inverse = _quadratic(*shade.shape)
+    return np.asarray((design @ (inverse @ shade.ravel())).reshape(shade.shape), dtype=np.float32)
+
+
+@lru_cache(maxsize=64)
+def _quadratic(h: int, w: int) -> tuple[np.ndarray, np.ndarray]:
+    y, x = (grid.ravel() for grid in np.meshgrid(np.linspace(-1, 1, h), np.linspace(-1, 1, w), indexing="ij"))
+    design = np.stack([np.ones_like(x), x, y, x * x, x * y, y * y], axis=1)
+    return design, np.linalg.pinv(design)
+
+
 def _longer_tail_is_dark(coarse: np.ndarray) -> bool:
     """Return whether an image is darker than its surroundings in few places, rather than brighter: ink is rare."""
-    h, w = (n // 2 for n in coarse.shape)
-    if min(h, w) < 2:
-        return bool(np.median(coarse) > coarse.mean())
-    half = coarse[: 2 * h, : 2 * w].reshape(h, 2, w, 2).mean(axis=(1, 3))
-    residual = half - ndimage.median_filter(half, WINDOW // 2 + 1, mode="nearest")
+    residual = coarse - ndimage.uniform_filter(coarse, WINDOW, mode="nearest")
     return bool((residual**3).sum() < 0)
 
 
@@ -130,7 +153,8 @@ def find_ink(contrast: np.ndarray, noise: float) -> tuple[np.ndarray, tuple[int,
     if high - low < FAINTEST:
         return None
     strong = 255 - int(np.searchsorted(counts[::-1].cumsum(), 0.1 * inked))  # exceeded by a tenth of the ink
-    if _sharpest_edge(contrast) - 4 * noise < SHARP * strong:
+    edges = _edges(contrast)
+    if int(edges.max()) - 4 * noise < SHARP * strong:
         return None
     threshold = max(t, WEAKEST * strong)
     labels, n = ndimage.label(contrast > threshold, EIGHT)
@@ -138,7 +162,7 @@ def find_ink(contrast: np.ndarray, noise: float) -> tuple[np.ndarray, tuple[int,
     area[0] = 0
     smallest = max(2.0, SMALLEST * contrast.size if noise else 0.0)
     if noise:
-        area[_is_shade(contrast, labels, n, strong)] = 0
+        area[_is_shade(contrast, edges, labels, n, strong)] = 0
     area[is_frame(labels, area >= max(smallest, SPECK * area.sum()))] = 0
     keep = area >= max(smallest, SPECK * area.sum())
     ink = keep[labels]
@@ -146,24 +170,27 @@ def find_ink(contrast: np.ndarray, noise: float) -> tuple[np.ndarray, tuple[int,
     rows, columns = np.flatnonzero(ink.any(axis=1)), np.flatnonzero(ink.any(axis=0))
     if not len(rows):
         return None
+    high = max(float(contrast[ink].mean()), low + FAINTEST)  # without specks and frame
     soft = np.clip((contrast - low) * (255 / (high - low)), 0, 255).astype(np.uint8)
     soft *= ndimage.maximum_filter(ink, 3)  # with the soft edges of the ink
     return soft, (int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1)
 
 
-def _sharpest_edge(contrast: np.ndarray) -> float:
-    """Return the largest difference between pixels three apart. Light changes slowly, ink does not."""
+def _edges(contrast: np.ndarray) -> np.ndarray:
+    """Return how much the contrast changes at each pixel, over three pixels. Light changes slowly, ink does not."""
     levels = contrast.astype(np.int16)
-    edges = (np.abs(levels[3:] - levels[:-3]), np.abs(levels[:, 3:] - levels[:, :-3]))
-    return float(max((edge.max() for edge in edges if edge.size), default=255))
+    edges = np.zeros_like(levels)
+    edges[1:-2] = np.abs(levels[3:] - levels[:-3])
+    edges[:, 1:-2] = np.maximum(edges[:, 1:-2], np.abs(levels[:, 3:] - levels[:, :-3]))
+    return edges
 
 
-def _is_shade(contrast: np.ndarray, labels: np.ndarray, n: int, strong: float) -> np.ndarray:
-    """Return for each connected part whether it is weak and at the edge of the image: a rest of uneven light."""
+def _is_shade(contrast: np.ndarray, edges: np.ndarray, labels: np.ndarray, n: int, strong: float) -> np.ndarray:
+    """Return for each connected part whether it is a rest of uneven light: weak or blurred, at the image's edge."""
     shade = np.zeros(n + 1, dtype=bool)
-    edge = np.unique(np.concatenate([labels[0], labels[-1], labels[:, 0], labels[:, -1]]))
-    peaks = ndimage.maximum(contrast, labels, edge)
-    shade[edge[peaks < SHADE * strong]] = True
+    outer = np.unique(np.concatenate([labels[0], labels[-1], labels[:, 0], labels[:, -1]]))
+    peaks, sharpest = (ndimage.maximum(each, labels, outer) for each in (contrast, edges))
+    shade[outer[(peaks < SHADE * strong) | (sharpest < SHARP * peaks)]] = True
     return shade
 
 

@@ -163,7 +163,7 @@ def _drawn(config: DataConfig, data_root: Path | None, progress: Progress) -> tu
     # The name contains a hash of the source file, so that a change to the drawing code invalidates the cache.
     version = hashlib.sha256(Path(strokes.__code__.co_filename).read_bytes()).hexdigest()[:8]
     name = f"strokes-{size}-{version}"
-    if config.prepare == "none":
+    if config.prepare != "ink":
         images = cached_images(name, size, draw)
     else:
         images = prepared_images(name, lambda: draw(SIDE), size, config.variants, progress)
@@ -186,7 +186,8 @@ def folder(
     counts = torch.tensor([len(images) for images in files.values()])
 
     prepare = config.prepare == "ink"
-    convert = reduced_grey if prepare else partial(resize, size=size, channels=channels)
+    crop = config.prepare == "crop"
+    convert = reduced_grey if prepare else partial(resize, size=size, channels=channels, crop=crop)
     decode = partial(read_image, convert=convert, size=WORK if prepare else size)
     decoded = []
     for i, image in enumerate(in_threads(lambda path, large: decode(path, str(path), large=large), paths)):

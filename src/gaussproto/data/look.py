@@ -28,7 +28,8 @@ class Look(NamedTuple):
         if self.prepare == "ink":
             pixels, found = prepare_or_resize(reduced_grey(image), self.size, self.ink)
             return pixels[None], not found
-        pixels = resize(image, self.size, self.channels).reshape(1, self.channels, self.size, self.size)
+        pixels = resize(image, self.size, self.channels, crop=self.prepare == "crop")
+        pixels = pixels.reshape(1, self.channels, self.size, self.size)
         return with_bright_ink(pixels, self.ink)[0], False
 
 

@@ -89,7 +89,7 @@ def omniglot(
     def decode(size: int = size) -> LabelledImages:
         return decode_verified(part, find_or_fetch(part, data_root, progress), size, progress)
 
-    if prepare == "none":
+    if prepare != "ink":
         return cached_images(name, size, decode, renew)
     return prepared_images(name, lambda: decode(SIDE), size, variants, progress, renew)
 

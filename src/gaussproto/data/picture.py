@@ -167,14 +167,17 @@ def _eight_bits(pixels: np.ndarray, name: str) -> np.ndarray:
     return (pixels if pixels.dtype.itemsize > 2 and high < 256 else pixels >> 8).astype(np.uint8)
 
 
-def resize(image: Image.Image, size: int, channels: int = 1) -> np.ndarray:
+def resize(image: Image.Image, size: int, channels: int = 1, crop: bool = False) -> np.ndarray:
     """Resize an image, with anti-aliasing, to uint8 pixels: (size, size) if grey, (3, size, size) if colour.
 
-    Every pixel of the image contributes, so thin strokes survive. Bilinear sampling alone would skip some pixels.
+    Every pixel of the image contributes, so thin strokes survive. Bilinear sampling alone would skip some pixels. With
+    `crop`, only the largest square in the middle contributes, and nothing is stretched.
     """
     image = image.convert("L" if channels == 1 else "RGB")
     if image.size != (size, size):
-        image = image.resize((size, size), Image.Resampling.BILINEAR)
+        W, H = image.size
+        x, y = ((W - min(W, H)) / 2, (H - min(W, H)) / 2) if crop else (0, 0)
+        image = image.resize((size, size), Image.Resampling.BILINEAR, box=(x, y, W - x, H - y))
     pixels = np.asarray(image)
     return pixels if channels == 1 else pixels.transpose(2, 0, 1)
 

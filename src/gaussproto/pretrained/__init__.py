@@ -6,17 +6,26 @@ from gaussproto.errors import InputError
 from gaussproto.files import read_json
 
 FOLDER = Path(__file__).parent
+PHOTO_HEAD = "photo-head"  # not a network of its own, but the head of the encoder `photo`
 ALIASES = {"omniglot-small": "drawings-small"}  # names of earlier weights
 
 
 def bundled_names() -> list[str]:
-    return sorted(_checksums())
+    """Return the names of the networks."""
+    return sorted(set(_checksums()) - {PHOTO_HEAD})
 
 
 def bundled(name: str) -> Path | None:
     name = ALIASES.get(name, name)
-    if name not in _checksums():
-        return None
+    return _file(name) if name in bundled_names() else None
+
+
+def bundled_head() -> Path:
+    """Return the file of the head of the photo encoder."""
+    return _file(PHOTO_HEAD)
+
+
+def _file(name: str) -> Path:
     path = FOLDER / f"{name}.safetensors"
     if not path.exists():
         raise InputError(f"the bundled weights {name} are missing ({path}): install gaussproto again")

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from gaussproto.classifier.encoders.find import find_encoder
 from gaussproto.classifier.encoders.onnx import OnnxEncoder, name_of, onnx_content
 from gaussproto.classifier.encoders.onnx_check import check_safe
-from gaussproto.classifier.encoders.torch import torch_encoder
 from gaussproto.errors import InputError
 from gaussproto.files import write_then_rename
 
@@ -63,7 +63,7 @@ def export_onnx(encoder: Any, path: Path | str) -> Export:
         raise InputError(f"the output file must end in .onnx (found {path}): change its name")
     content = onnx_content(encoder)
     check_safe(content, f"the network {name_of(encoder)}")
-    by_onnx, by_torch = OnnxEncoder(content, str(path)), torch_encoder(encoder, None)
+    by_onnx, by_torch = OnnxEncoder(content, str(path)), find_encoder(encoder, "torch")
     shape = (COMPARED, by_torch.channels, by_torch.image_size, by_torch.image_size)
     images = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
     pairs = [(a, b) for a, b in zip(by_onnx(images), by_torch.embed(images), strict=True) if b is not None]

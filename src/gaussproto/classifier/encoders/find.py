@@ -10,6 +10,7 @@ import numpy as np
 from gaussproto.classifier.encoders.card import Encoder
 from gaussproto.classifier.encoders.onnx import is_onnx_file, onnx_encoder
 from gaussproto.classifier.encoders.other import OtherEncoder, other_encoder
+from gaussproto.classifier.encoders.photo import PhotoEncoder, is_photo, photo_card
 from gaussproto.errors import InputError
 from gaussproto.files import is_folder, real_path
 from gaussproto.formulas.embedded import Embedded
@@ -67,6 +68,9 @@ def _open(encoder: Any, engine: Engine | None, device: str, size: int | None, me
                 f"engine onnx runs only on the cpu (found device {device!r}): use device cpu or engine torch"
             )
         return onnx_encoder(encoder, _source(encoder), size, mean, std)
+    if is_photo(encoder):
+        embed = PhotoEncoder(encoder, device)
+        return Encoder(**vars(photo_card(embed)), embed=embed, source=encoder)
     if callable(encoder) and not _is_network(encoder):
         return other_encoder(encoder, size, mean, std)
     from gaussproto.classifier.encoders.torch import torch_encoder

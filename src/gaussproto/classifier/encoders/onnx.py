@@ -13,6 +13,7 @@ from gaussproto.arrays import NO_CHECKSUM
 from gaussproto.classifier.encoders.card import Card, Encoder, card_of
 from gaussproto.classifier.encoders.onnx_check import check_intact, check_safe, with_checksum
 from gaussproto.classifier.encoders.onnx_graph import encoder_graph
+from gaussproto.classifier.encoders.photo import is_photo, photo_graph
 from gaussproto.config import DataConfig, NetworkConfig
 from gaussproto.errors import InputError, import_extra
 from gaussproto.files import read_file
@@ -123,11 +124,13 @@ def is_onnx_file(encoder: Any) -> bool:
 
 def onnx_content(encoder: Any) -> bytes:
     """Convert bundled weights, a weights file, a run folder or a network object to the content of an ONNX file."""
-    weights = _weights_of(encoder)
-    card = card_of(*weights)
     onnx = import_extra("onnx", "onnx")
     try:
-        model = encoder_graph(*weights[:2])
+        if is_photo(encoder):
+            model, card = photo_graph(encoder)
+        else:
+            weights = _weights_of(encoder)
+            model, card = encoder_graph(*weights[:2]), card_of(*weights)
         onnx.checker.check_model(model, full_check=True)
     except (KeyError, onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
         problem = f"the weights of {name_of(encoder)} do not match their configuration ({error})"

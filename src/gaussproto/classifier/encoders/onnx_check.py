@@ -31,7 +31,7 @@ OPERATORS = frozenset(
 MODEL_OPERATORS = OPERATORS | frozenset(
     """
     And Constant ConstantOfShape DepthToSpace Einsum Equal Expand Greater GreaterOrEqual GroupNormalization
-    InstanceNormalization LayerNormalization Less LessOrEqual Not Or Range ReduceProd Resize Shape Size SpaceToDepth
+    InstanceNormalization LayerNormalization Less LessOrEqual Mod Not Or Range ReduceProd Resize Shape Size SpaceToDepth
     Tile Trilu
     """.split()  # noqa: SIM905
 )

@@ -124,6 +124,7 @@ def _encoder(
         channels=3,
         image_size=size,
         ink="bright",
+        prepare="crop",
         source=source,
     )
 

@@ -199,7 +199,7 @@ def test_what_is_no_exported_encoder(tmp_path, exported):
     with pytest.raises(InputError, match="is not a readable ONNX file"):
         find_encoder(tmp_path / "text.onnx")
     onnx.save(foreign(), tmp_path / "foreign.onnx")
-    with pytest.raises(InputError, match="was not exported by gaussproto"):
+    with pytest.raises(InputError, match="must take one batch of colour images"):
         find_encoder(tmp_path / "foreign.onnx")
     model = onnx.load(exported)
     model.metadata_props[0].value = '{"channels": "many"}'

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from gaussproto import load_data, load_network, pretrained
-from gaussproto.config import DataConfig
+from gaussproto.classifier.profile import DRAWINGS
 from gaussproto.errors import InputError
 from gaussproto.evaluation.protocol import evaluate
 from gaussproto.evaluation.robustness import damage_study
@@ -17,7 +17,7 @@ LARGEST = 8_000_000  # bytes
 
 
 def test_the_default_of_the_classifier_is_there():
-    assert "omniglot-small" in NAMES
+    assert DRAWINGS in NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -36,7 +36,7 @@ def test_accuracy_is_that_of_the_card(name, omniglot_root):
     rows = re.findall(r"^\| (\d+) \| ([\d.]+) ± [\d.]+ \| ([\d.]+) ± [\d.]+ \|$", card, re.MULTILINE)
     shots = [int(shot) for shot, _, _ in rows]
     assert {1, 5} <= set(shots)
-    test = load_data(DataConfig(data="omniglot"), omniglot_root).test
+    test = load_data(open_weights(pretrained.bundled(name)).run.data.for_evaluation(), omniglot_root).test
     sample = test.select(range(0, test.way, 5))  # of every alphabet and rotation
     result = evaluate(load_network(name), sample, shots=shots)
     for shot, five_way, twenty_way in rows:
@@ -49,9 +49,8 @@ def test_accuracy_is_that_of_the_card(name, omniglot_root):
 def test_the_precision_is_alive_as_the_card_says(name, omniglot_root):
     card = (pretrained.FOLDER / f"{name}.md").read_text()
     (said,) = re.findall(r"the higher precision in ([\d.]+) % of pairs", card)
-    study = damage_study(
-        load_network(name), load_data(DataConfig(data="omniglot"), omniglot_root).test.sample_of_classes(100)
-    )
+    data = open_weights(pretrained.bundled(name)).run.data.for_evaluation()
+    study = damage_study(load_network(name), load_data(data, omniglot_root).test.sample_of_classes(100))
     assert 100 * study.clean_is_higher == pytest.approx(float(said), abs=1)
     assert study.precision_damaged < study.precision_clean
 

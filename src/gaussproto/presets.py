@@ -64,7 +64,7 @@ FINETUNE = RunConfig(
     data=DataConfig(data="my_images"),
     network=NetworkConfig(**recipes.WEIGHTED),
     episode=recipes.FINETUNE_EPISODE,
-    training=_training(100, recipes.FINETUNE_RATE, distort=0.5, checkpoint_every=20, init="drawings-small"),
+    training=_training(100, recipes.FINETUNE_RATE, distort=0.5, checkpoint_every=20, init="omniglot-small"),
 )
 BUDGETS: tuple[Budget, ...] = ("standard", "paper")
 ROW_RUNS = [row.configs.get(budget) for budget in BUDGETS for row in ROWS.values() if not row.repeats]

@@ -100,7 +100,7 @@ def list_images(X: Any, recursive: bool = False) -> tuple[list[Any] | np.ndarray
 def read_vectors(clf: Any, X: Any, features: int | None, reset: bool) -> np.ndarray:
     """Return vectors (N, features) as scikit-learn checks them for `clf`. With `reset`, set its `n_features_in_`."""
     if isinstance(X, str | Path) or (isinstance(X, list) and X and isinstance(X[0], str | Path)):
-        raise InputError("this encoder takes vectors, not images: choose an image encoder, for example omniglot-small")
+        raise InputError("this encoder takes vectors, not images: choose an image encoder, for example drawings-small")
     vectors: np.ndarray = validate_data(clf, X, reset=reset, dtype=[np.float64, np.float32])
     if features not in (None, vectors.shape[1]):
         remedy = "compute the features as for its training"

@@ -7,7 +7,6 @@ from gaussproto.files import read_json
 
 FOLDER = Path(__file__).parent
 PHOTO_HEAD = "photo-head"  # not a network of its own, but the head of the encoder `photo`
-ALIASES = {"omniglot-small": "drawings-small"}  # names of earlier weights
 
 
 def bundled_names() -> list[str]:
@@ -16,7 +15,6 @@ def bundled_names() -> list[str]:
 
 
 def bundled(name: str) -> Path | None:
-    name = ALIASES.get(name, name)
     return _file(name) if name in bundled_names() else None
 
 

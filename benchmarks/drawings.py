@@ -1,6 +1,6 @@
 """Measure classifiers on drawings that differ from Omniglot's as people's own do, and update `docs/drawings.md`:
 
-python -m benchmarks.drawings --weights drawings-small [--weights NAME...] [--prepare none] [--quick]
+python -m benchmarks.drawings --weights drawings-small [--weights NAME...] [--prepare none]
 python -m benchmarks.drawings --publish
 
 Every condition is measured with changed queries, with changed supports, and with both changed. Omniglot's test
@@ -107,17 +107,16 @@ def main() -> None:
     options = parser(__doc__)
     options.add_argument("--weights", action="append", default=[])
     options.add_argument("--prepare", default="auto")
-    options.add_argument("--quick", action="store_true", help="measure every eighth class")
+    options.add_argument("--every", type=int, default=4, help="measure every n-th character")
     options.add_argument("--publish", action="store_true", help="fill the tables of the page")
     chosen = options.parse_args()
     results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for weights in chosen.weights:
-        rows = measured(weights, chosen.prepare, every=8 if chosen.quick else 1)
+        rows = measured(weights, chosen.prepare, chosen.every)
         name = weights.rstrip("/").rsplit("/", 1)[-1]
         results[name if chosen.prepare == "auto" else f"{name}, {chosen.prepare}"] = rows
         print(table({name: rows}))
-        if not chosen.quick:
-            RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
     if chosen.publish:
         text = re.sub(
             r"(<!-- measured -->\n).*?(\n<!-- end -->)",

@@ -85,6 +85,7 @@ def test_the_split_of_a_folder_stays_with_the_folder():
 def test_any_setting_can_be_changed(weights):
     values = {
         "data": "strokes", "rotations": False, "image_size": 32, "channels": 3, "ink": "dark", "test_fraction": 0.5,
+        "prepare": "crop", "variants": 0,
         "holdout": 2, "split": {"test": ["a", "b"]}, "encoder": "big", "features": None, "filters": "8,16",
         "embedding_dim": 5,
         "covariance": "full", "transform": "exp", "precision_relu": False, "weighting": "prototype",

@@ -136,7 +136,7 @@ def test_a_picture_says_what_the_classifier_found(place, weights, tmp_path):
         assert f"probability {100 * verdict.probabilities[0, c]:.1f} %" in said
         for weight in clf.example_weights_[clf.example_labels_ == label]:
             assert f"{100 * weight:.1f} %" in said
-    assert path.read_text().count("<image") == 1 + 4 * 6
+    assert path.read_text().count("<image") == 2 + 4 * 6
 
 
 def test_examples_whose_files_are_gone_leave_their_names(place, weights, tmp_path):
@@ -150,7 +150,7 @@ def test_examples_whose_files_are_gone_leave_their_names(place, weights, tmp_pat
     said = words(path)
     assert "lost.png" in said
     assert said.count("missing") == said.count("no file") == 1
-    assert path.read_text().count("<image") == 1 + 4 * 6 - 2
+    assert path.read_text().count("<image") == 2 + 4 * 6 - 2
     assert "image 0:  " in "".join(said)
 
 
@@ -169,7 +169,7 @@ def test_many_examples_show_the_heaviest_and_the_lightest(characters, weights, t
         assert f"{100 * weight:.1f} %" in said
     assert "5" in said
     assert "more" in said
-    assert path.read_text().count("<image") == 1 + 7
+    assert path.read_text().count("<image") == 2 + 7
 
 
 def test_pictures_of_images_of_one_name_do_not_meet(place, weights, tmp_path):

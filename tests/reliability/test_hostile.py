@@ -149,7 +149,7 @@ def test_no_command_waits_for_a_pipe(tmp_path, gaussproto, monkeypatch, name):
     for folder in ("a", "b"):
         Image.new("L", (28, 28)).save(tmp_path / "support" / folder / "0.png")
     command = {
-        "it.png": ("classify", "--support", "support", "support/b/0.png"),
+        "it.png": ("classify", "--strict", "--support", "support", "support/b/0.png"),
         "it.safetensors": ("evaluate", "it.safetensors"),
         "it.onnx": ("classify", "--support", "support", "--encoder", "it.onnx", "support/b/0.png"),
         "it.gallery": ("classify", "--gallery", "it.gallery", "support/b/0.png"),

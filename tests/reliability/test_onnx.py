@@ -47,7 +47,9 @@ def hostile_models():
     yield "sparse weights", with_sparse.SerializeToString()
     yield "sparse weights", model(helper.make_node("Constant", [], ["embedding"], sparse_value=sparse))
     yield "operator RandomNormal", model(helper.make_node("RandomNormal", [], ["embedding"], shape=[1, 4]))
-    yield "operator ConstantOfShape", model(helper.make_node("ConstantOfShape", ["w"], ["embedding"]))
+    own = onnx.ModelProto.FromString(model(helper.make_node("ConstantOfShape", ["w"], ["embedding"])))
+    own.metadata_props.add(key="gaussproto", value="{}")
+    yield "operator ConstantOfShape", own.SerializeToString()
 
 
 @pytest.mark.parametrize(("what", "content"), list(hostile_models()))

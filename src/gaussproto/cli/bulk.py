@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import filecmp
+import os
 import re
 import shutil
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,9 @@ def find_files(paths: Sequence[Path], recursive: bool) -> list[Path]:
     """Return the images of files and folders, each once, in order."""
     from gaussproto.classifier.inputs import list_images
 
+    for path in paths:
+        if not os.path.lexists(path):
+            raise InputError(f"the image file {path} does not exist: check the path")
     return list(dict.fromkeys(file for path in paths for file in list_images(path, recursive)[0]))
 
 

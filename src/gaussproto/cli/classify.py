@@ -98,6 +98,8 @@ def classify(
             some, confidence = _classify(clf, files[start : start + chunk], top, strict)
             answers += some
             bars("classifying", len(answers), len(files))
+        if all("problem" in answer for answer in answers):
+            raise InputError(f"{answers[0]['image']} {answers[0]['problem']}")
         pictures = clf.explain(confidence, explain, top) if explain is not None and confidence is not None else []
         if sheet is not None:
             from gaussproto.report.sheet import write_sheet

@@ -177,7 +177,8 @@ def resize(image: Image.Image, size: int, channels: int = 1, crop: bool = False)
     if image.size != (size, size):
         W, H = image.size
         x, y = ((W - min(W, H)) / 2, (H - min(W, H)) / 2) if crop else (0, 0)
-        image = image.resize((size, size), Image.Resampling.BILINEAR, box=(x, y, W - x, H - y))
+        filter = Image.Resampling.BICUBIC if crop else Image.Resampling.BILINEAR  # as in training
+        image = image.resize((size, size), filter, box=(x, y, W - x, H - y))
     pixels = np.asarray(image)
     return pixels if channels == 1 else pixels.transpose(2, 0, 1)
 

@@ -62,7 +62,8 @@ def test_a_broken_example_is_left_out(root, gaussproto):
     gallery = root / "my.gallery"
     code, out, err = gaussproto("enroll", gallery, root / "examples", "--json")
     assert code == 0, err
-    assert json.loads(out)["added"] == 9
+    counts = json.loads(out)
+    assert (counts["added"], counts["known"], counts["unreadable"]) == (9, 0, 1)
     assert gaussproto("enroll", root / "strict.gallery", root / "examples", "--strict")[0] == 2
     for file in (root / "examples" / "c1").glob("*.png"):
         file.write_bytes(b"nothing")
@@ -140,3 +141,16 @@ def test_a_class_folder_of_folders_is_explained(root, gaussproto):
     assert code == 2
     assert "the class 'c0' of" in err
     assert "only folders, for example 'inner'" in err
+
+
+def test_classes_of_similar_names_get_their_own_folders(tmp_path):
+    (tmp_path / "it.png").write_text("1")
+    copies = list(copy_sorted([(tmp_path / "it.png", name) for name in ("A?", "A*", "a_")], tmp_path / "out"))
+    assert len({copy.parent for copy in copies}) == 3
+
+
+def test_what_is_no_file_is_not_copied(tmp_path):
+    (tmp_path / "folder.png").mkdir()
+    (tmp_path / "link.png").symlink_to(tmp_path / "nowhere")
+    pairs = [(tmp_path / name, "unreadable") for name in ("folder.png", "link.png")]
+    assert list(copy_sorted(pairs, tmp_path / "out")) == []

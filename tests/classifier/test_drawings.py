@@ -1,5 +1,7 @@
 """Drawings as people deliver them, the encoder that the examples choose, and warnings of images that do not fit."""
 
+import warnings
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -134,12 +136,17 @@ def test_a_difference_that_matters_is_named(changes, look, sentence):
 
 def test_images_that_do_not_look_like_the_examples_get_one_warning(clf, tmp_path):
     queries = [photo(seed) for seed in range(6)]
-    with pytest.warns(gp.ImageWarning, match="do not look like the examples: the examples are grey") as caught:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         clf.predict(queries)
-    assert len([each for each in caught if each.category is gp.ImageWarning]) == 1
+    said = [str(each.message) for each in caught if "do not look like the examples" in str(each.message)]
+    assert len(said) == 1
+    assert "the examples are grey" in said[0]
     clf.save(tmp_path / "gallery")
-    with pytest.warns(gp.ImageWarning, match="the examples are grey"):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         gp.load(tmp_path / "gallery").predict(queries)
+    assert any("the examples are grey" in str(each.message) for each in caught)
 
 
 def test_the_explanation_shows_the_image_as_it_came(clf, pages, tmp_path):
@@ -147,3 +154,18 @@ def test_the_explanation_shows_the_image_as_it_came(clf, pages, tmp_path):
     text = path.read_text()
     assert "as it came" in text
     assert "as the network sees it" in text
+
+
+@pytest.mark.parametrize(("ink", "paper"), [((40, 60, 150), (255, 255, 255)), ((200, 30, 30), (250, 230, 90))])
+def test_coloured_pens_on_coloured_paper_are_drawings(pages, ink, paper):
+    for page in pages[:, 0]:
+        share = np.minimum(1, page[..., None] / 128)
+        image = np.rint(np.array(paper) * (1 - share) + np.array(ink) * share).astype(np.uint8)
+        assert traits_of(Image.fromarray(image)).is_drawing
+
+
+@pytest.mark.parametrize("ink", ["dark", "bright", "detect"])
+def test_one_grey_is_blank_whatever_the_ink(clf, pages, ink):
+    other = gp.GaussianPrototypeClassifier("drawings-small", ink=ink).fit(pages[:2, 0], ["a", "b"])
+    with pytest.warns(gp.ImageWarning, match="found no ink"):
+        assert other.confidence([np.zeros((20, 30), np.uint8)]).blank.all()

@@ -59,8 +59,8 @@ class GaussianPrototypeClassifier(
     tensors, of any size, grey or colour, or as the path of a folder.
 
     Args:
-        encoder: the name of bundled weights (`drawings-small`, `drawings-big`), a weights file, a run folder, an ONNX
-            file or a network object. Pass `identity` if X holds feature vectors. A torch module, a function or an ONNX
+        encoder: the name of bundled weights (`drawings-small`, `omniglot-big`, `photo`), a weights file, a run folder, an
+            ONNX file or a network object. Pass `identity` if X holds feature vectors. A torch module, a function or an ONNX
             model of another library also works, if it maps colour images (N, 3, H, W) to vectors. By default `auto`:
             the examples decide between drawings and photos.
         ink: `dark` for dark ink on a light ground, `bright` for bright ink on a dark ground, or `detect` to decide for
@@ -315,8 +315,9 @@ class GaussianPrototypeClassifier(
         seen = read_images(*list_images(X), encoder.look)
         if reset is not None:
             self._profile = self._profile or Profile.of(seen.traits)
-        if reset is not None or not warn_if_unlike(self._profile, seen.traits, encoder.look):
-            warn_of_blank(seen.blank, seen.names)
+        else:
+            warn_if_unlike(self._profile, seen.traits, encoder.look)
+        warn_of_blank(seen.blank, seen.names)
         return encoder.embed(seen.pixels), seen
 
     def _settle(self, examples: Examples) -> None:

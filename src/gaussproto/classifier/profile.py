@@ -60,12 +60,11 @@ def warn_of_blank(blank: np.ndarray, names: Sequence[str]) -> None:
         warnings.warn(f"found no ink in {which}: a blank image gets an arbitrary class", ImageWarning, stacklevel=4)
 
 
-def warn_if_unlike(examples: Profile | None, traits: Sequence[Traits], look: Look) -> bool:
+def warn_if_unlike(examples: Profile | None, traits: Sequence[Traits], look: Look) -> None:
     """Warn of new images that do not look like the examples. Galleries of earlier versions have no profile."""
     how = difference(examples, Profile.of(traits), look) if examples else None
     if how:
         warnings.warn(f"the new images do not look like the examples: {how}", ImageWarning, stacklevel=4)
-    return bool(how)
 
 
 def difference(examples: Profile, new: Profile, look: Look) -> str | None:

@@ -61,16 +61,31 @@ def copy_sorted(pairs: Sequence[tuple[Path, str]], folder: Path) -> Iterator[Pat
 
     A file that is there already is not copied again, and no file is replaced: a copy with the same name gets a number.
     """
+    folders = _folders([name for _, name in pairs])
     for file, name in pairs:
-        target = folder / folder_name(name) / file.name
+        if not os.access(file, os.R_OK) or not file.is_file():
+            continue  # a folder or a broken link, which the answers list as unreadable
+        target = folder / folders[name] / file.name
         for number in range(2, 1_000_000):
-            if not target.exists() or filecmp.cmp(file, target, shallow=False):
+            if not os.path.lexists(target) or (target.exists() and filecmp.cmp(file, target, shallow=False)):
                 break
             target = target.with_name(f"{file.stem}-{number}{file.suffix}")
-        if not target.exists():
+        if not os.path.lexists(target):
             with write_then_rename(target) as temporary:
                 shutil.copyfile(file, temporary)
         yield target
+
+
+def _folders(names: Sequence[str]) -> dict[str, str]:
+    """Return a folder for each name, and different folders for different names."""
+    folders: dict[str, str] = {}
+    for name in dict.fromkeys(names):
+        folder = first = folder_name(name)
+        number = 2
+        while folder.lower() in {taken.lower() for taken in folders.values()}:
+            folder, number = f"{first}-{number}", number + 1
+        folders[name] = folder
+    return folders
 
 
 def folder_name(label: Any) -> str:

@@ -37,7 +37,7 @@ REJECT_HELP = (
     "rejected, e.g. 0.05."
 )
 SHEET_HELP = "Write an HTML page with small pictures of the images, grouped by class, the least certain first."
-COPY_HELP = "Copy each image to DIR/CLASS, to DIR/unknown with --reject, or to DIR/unreadable."
+COPY_HELP = "Copy each image to DIR/CLASS, to DIR/unknown, DIR/blank or DIR/unreadable."
 EXPLAIN_HELP = (
     "Draw each image with its nearest classes and the weights of their examples (.png or .svg). With several images, "
     "write OUT-NAME.png for each."

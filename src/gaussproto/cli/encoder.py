@@ -21,7 +21,7 @@ Examples = list[tuple[Path, str]]  # files and their classes
 Encoder = Annotated[
     str | None,
     Option(
-        help="drawings-small, drawings-big, photo, a .safetensors or ONNX file, or a run folder. Default: that of the "
+        help="drawings-small, omniglot-big, photo, a .safetensors or ONNX file, or a run folder. Default: that of the "
         "gallery, or the one that fits the examples."
     ),
 ]
@@ -69,7 +69,14 @@ class Choice:
 def _colours(name: str, text: str | None) -> tuple[float, ...] | None:
     from gaussproto.classifier.encoders.other import check_colours
 
-    return None if text is None else check_colours(name, text.split(","), ())
+    if text is None:
+        return None
+    try:
+        return check_colours(name, text.split(","), ())
+    except InputError:
+        raise InputError(
+            f"--{name} must be three numbers for red, green and blue, like 0.5,0.5,0.5 (found {text!r})"
+        ) from None
 
 
 def make_classifier(gallery: Path | None, chosen: Choice) -> GaussianPrototypeClassifier:
@@ -95,7 +102,7 @@ def make_classifier(gallery: Path | None, chosen: Choice) -> GaussianPrototypeCl
             remedy = f"leave out {option}, or create another gallery"
             raise InputError(f"{gallery} was made with {option} {made} (found {option} {found}): {remedy}")
     if chosen.mean or chosen.std:
-        raise InputError(f"{gallery} stores mean and std: leave out --mean and --std")
+        raise InputError("a gallery knows the mean and std of its encoder: leave out --mean and --std")
     if clf.encoder_.takes_vectors:
         raise InputError(f"the examples in {gallery} are vectors, not images: use the gallery from Python")
     return clf

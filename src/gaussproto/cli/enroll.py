@@ -51,16 +51,17 @@ def enroll(
     from gaussproto.classifier.gallery import gallery_lock
 
     files = examples_in(folder)
-    total = len(files)
+    total = readable = len(files)
     with console.progress_bars() as bars, gallery_lock(gallery):
         exists = gallery.exists()
         chosen = Choice(encoder, ink, prepare, image_size, mean, std, engine, device)
         clf = make_classifier(gallery if exists else None, chosen)
         bars("enrolling", 0, total)
         if exists:
-            files = without_unreadable_files(lambda some: _not_known(clf, some), files, strict)
+            files, readable = without_unreadable_files(lambda some: (_not_known(clf, some), len(some)), files, strict)
         if files:
-            files = fit_examples(clf, files, strict)
+            new = fit_examples(clf, files, strict)
+            files, readable = new, readable - (len(files) - len(new))
             clf.save(gallery)
         if not exists:
             say_encoder(clf, chosen)
@@ -68,11 +69,13 @@ def enroll(
     parts = clf.classes_.tolist(), clf.example_labels_.tolist(), clf.example_names_, clf.example_weights_.tolist()
     listed = Listed(*parts)
     if json:
-        counts = {"classes": len(clf.classes_), "added": len(files), "known": total - len(files)}
+        counts = {"classes": len(clf.classes_), "added": len(files), "known": readable - len(files)}
+        counts["unreadable"] = total - readable
         return console.print_json({"gallery": str(gallery)} | counts | {"examples": listed.as_json()})
     listed.print_classes()
-    added, skipped = f"added {len(files)} examples", f"skipped {total - len(files)} duplicates"
-    return console.say(f"{gallery}: {added}, {skipped}; the gallery has {len(clf.classes_)} classes")
+    added, skipped = f"added {len(files)} examples", f"skipped {readable - len(files)} duplicates"
+    left_out = f", left out {total - readable} unreadable files" if readable < total else ""
+    return console.say(f"{gallery}: {added}, {skipped}{left_out}; the gallery has {len(clf.classes_)} classes")
 
 
 def _not_known(clf: GaussianPrototypeClassifier, files: list[tuple[Path, str]]) -> list[tuple[Path, str]]:

@@ -29,6 +29,7 @@ SPECK, SMALLEST = 0.015, 3e-4  # of all ink, and of a noisy image: anything smal
 FAINT = 128  # brightness below which thin strokes are drawn brighter
 SPANS = 0.7  # of the image's side: a shorter line is not part of a frame
 RIM = 0.16  # of a frame's sides: its lines lie within this distance from its edges
+TOUCHING = 0.12  # of the image's sides: a frame that touches the drawing is no farther from the edge
 EIGHT = np.ones((3, 3), dtype=bool)  # neighbours of a pixel
 
 
@@ -146,7 +147,7 @@ def find_ink(contrast: np.ndarray, noise: float) -> tuple[np.ndarray, tuple[int,
     counts = np.bincount(contrast.ravel(), minlength=256)
     t = max(otsu(counts)[0], round(NOISE * noise))
     inked = int(counts[t + 1 :].sum())
-    if not inked:
+    if not inked or inked == contrast.size:
         return None
     levels = np.arange(256)
     low, high = (float(np.average(levels[part], weights=counts[part])) for part in (levels <= t, levels > t))
@@ -214,7 +215,7 @@ def frame_lines(ink: np.ndarray) -> np.ndarray:
     """Return the pixels of a frame that touches the drawing: long lines near all four sides of the image."""
     H, W = ink.shape
     lines = np.zeros_like(ink)
-    y, x = H // 5, W // 5
+    y, x = max(1, round(TOUCHING * H)), max(1, round(TOUCHING * W))
     sides = []
     for axis, length, depth in ((1, W, y), (0, H, x)):
         full = ink.sum(axis=axis) >= SPANS * length

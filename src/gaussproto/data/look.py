@@ -9,7 +9,7 @@ from gaussproto.data.ink import even_contrast, find_ink, prepare_or_resize, redu
 from gaussproto.data.picture import resize, with_bright_ink
 from gaussproto.setting_types import Ink, Prepare
 
-COLOURS = 12.0  # grey levels: the spread of colours above which an image is not a drawing in one ink on one paper
+COLOURS = 6.0  # grey levels: the spread of colours above which an image is not a drawing in one ink on one paper
 GROUND = 0.55  # of the pixels: a drawing leaves at least this share of its paper free
 FILLS, SOLID = 0.97, 0.15  # of the image's side and of its pixels: a drawing does not exceed both
 FREE = 0.2  # of the strongest contrast: paper differs from its surroundings by less
@@ -64,9 +64,9 @@ def traits_of(image: Image.Image) -> Traits:
 
 
 def _spread_of_colours(image: Image.Image) -> float:
-    """Return how much the hue differs between pixels: 0 for grey images and for one colour of paper and ink."""
+    """Return how far colours are from a line, on which grey images lie, and one ink on one paper in even light."""
     if image.mode in ("1", "L", "LA"):
         return 0.0
-    pixels = np.asarray(image.convert("RGB").resize((32, 32), Image.Resampling.BOX), dtype=np.float32)
-    hues = np.stack([pixels[..., 0] - pixels[..., 1], pixels[..., 1] - pixels[..., 2]])
-    return float(np.sqrt(hues.var(axis=(1, 2)).sum()))
+    pixels = np.asarray(image.convert("RGB").resize((32, 32), Image.Resampling.BOX), dtype=np.float64)
+    *off_the_line, _ = np.linalg.eigvalsh(np.cov(pixels.reshape(-1, 3).T))
+    return float(np.sqrt(max(0.0, sum(off_the_line))))

@@ -37,7 +37,7 @@ def class_files(root: Path) -> dict[str, list[Path]]:
             if inner:
                 deeper = f"the class {name!r} of {root} has no images, only folders, for example {inner[0]!r}"
                 raise InputError(f"{deeper}: put the images directly into {root}/CLASS, or pass {root / name} instead")
-            endings = ", ".join(sorted(ENDINGS))
+            endings = ", ".join(sorted(ENDINGS | HEIC))
             remedy = f"add some ({endings}) or remove its folder"
             raise InputError(f"the class {name!r} of {root} has no images: {remedy}")
     return files

@@ -46,6 +46,8 @@ def find_encoder(
     least = opened.smallest_image
     if image_size is not None and image_size < least:
         raise InputError(f"image_size must be a whole number from {least} to {LARGEST_IMAGE} (found {image_size!r})")
+    if opened.prepare == "crop" and ink not in ("auto", "bright"):
+        raise InputError(f"ink is only for drawings (found ink {ink!r} for an encoder of photos): leave it out")
     if prepare == "ink" and opened.channels != 1:
         raise InputError("prepare ink needs an encoder of grey drawings (found one of colour images): leave it out")
     return replace(

@@ -39,7 +39,10 @@ class OtherEncoder:
 
     def _embed(self, images: np.ndarray) -> np.ndarray:
         vectors = self.function((images.astype(np.float32) / 255 - self.mean) / self.std)
-        x = np.asarray(vectors.detach().cpu() if hasattr(vectors, "detach") else vectors)
+        try:
+            x = np.asarray(vectors.detach().float().cpu() if hasattr(vectors, "detach") else vectors)
+        except ValueError:
+            x = np.empty(0, dtype=object)
         if x.ndim != 2 or len(x) != len(images) or x.dtype.kind != "f":
             raise InputError(
                 f"{self.name} must return one vector for each image, ({len(images)}, D) (found {x.dtype} of shape "
@@ -60,15 +63,16 @@ class _Module:
         import torch
 
         weights = next(iter(self.module.parameters()), torch.empty(0))
-        training = self.module.training
+        modes = {part: part.training for part in self.module.modules()}  # parts may differ
         self.module.eval()
         try:
             with torch.inference_mode():
                 output = self.module(torch.from_numpy(images).to(weights.device, weights.dtype))
         finally:
-            self.module.train(training)
-        output = next((getattr(output, name) for name in OUTPUTS if getattr(output, name, None) is not None), output)
-        return output.float() if hasattr(output, "float") else output
+            for part, training in modes.items():
+                part.training = training
+        named = output if isinstance(output, dict) else vars(output) if hasattr(output, "__dict__") else {}
+        return next((named[name] for name in OUTPUTS if named.get(name) is not None), output)
 
 
 class _OnnxModel:
@@ -108,7 +112,11 @@ def onnx_model(file: OnnxEncoder, image_size: int | None, mean: Any, std: Any, s
     if more or len(shape) != 4 or shape[1] != 3 or first.type != "tensor(float)":
         found = f"{1 + len(more)} inputs, the first {first.type} of shape {shape}"
         raise InputError(f"{name} must take one batch of colour images, float (N, 3, H, W) (found {found})")
+    if isinstance(shape[0], int):
+        raise InputError(f"{name} must take any number of images (found {shape}): export it with a dynamic first axis")
     fixed = next((side for side in shape[2:] if isinstance(side, int)), None)
+    if fixed and any(isinstance(side, int) and side != fixed for side in shape[2:]):
+        raise InputError(f"{name} must take square images (found {shape}): export it for square images")
     if fixed and image_size and image_size != fixed:
         raise InputError(f"{name} takes images of {fixed} pixels (found image_size {image_size}): leave it out")
     digest = hashlib.sha256(file.content + json.dumps([mean, std]).encode()).hexdigest()

@@ -59,10 +59,10 @@ class GaussianPrototypeClassifier(
     tensors, of any size, grey or colour, or as the path of a folder.
 
     Args:
-        encoder: the name of bundled weights (`drawings-small`, `omniglot-big`, `photo`), a weights file, a run folder, an
-            ONNX file or a network object. Pass `identity` if X holds feature vectors. A torch module, a function or an ONNX
-            model of another library also works, if it maps colour images (N, 3, H, W) to vectors. By default `auto`:
-            the examples decide between drawings and photos.
+        encoder: the name of bundled weights (`drawings-small`, `omniglot-big`, `photo`), a weights file, a run folder,
+            an ONNX file or a network object. Pass `identity` if X holds feature vectors. A torch module, a function or
+            an ONNX model of another library also works, if it maps colour images (N, 3, H, W) to vectors. By default
+            `auto`: the examples decide between drawings and photos.
         ink: `dark` for dark ink on a light ground, `bright` for bright ink on a dark ground, or `detect` to decide for
             each image. `auto` detects for weights of drawn characters, and otherwise uses their `--ink` setting.
         prepare: `ink` finds the drawing in each image, removes uneven light, specks and frames, scales it to one size

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from gaussproto import GaussianPrototypeClassifier, load
@@ -130,6 +130,7 @@ def test_renaming_back_restores_every_byte(mine, gaussproto, new):
     assert mine.read_bytes() == before
 
 
+@example(labels=["", 1, False], which=1, new="0")
 @given(
     labels=st.lists(json_labels, min_size=3, max_size=6),
     which=st.integers(0, 5),

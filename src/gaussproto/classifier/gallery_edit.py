@@ -77,13 +77,10 @@ def rename(gallery: Gallery, old: str, new: str, join: bool = False) -> Gallery:
     others = [label for label in gallery.classes if label != before]
     if not new or new == old:
         raise InputError(f"the new name of the class {old!r} must be another one (found {new!r}): choose another name")
-    if join:
-        after = find_class(gallery, new)
-    elif new in map(str, others):
+    after = find_class(gallery, new) if join else _read_label(new, others, before)
+    if not join and (new in map(str, others) or after in others):  # 0 is False
         remedy = f"pass --join to add the examples of {old!r} to it, or choose another name"
         raise InputError(f"the class {new!r} exists already: {remedy}")
-    else:
-        after = _read_label(new, others, before)
     labels = [after if label == before else label for label in gallery.labels]
     _check_two_remain(labels)
     return gallery._replace(labels=labels)

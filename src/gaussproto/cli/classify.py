@@ -107,9 +107,11 @@ def classify(
             bars("writing the sheet", 0, 1)
             write_sheet([on_sheet(answer) for answer in answers], sheet, len(clf.classes_))
             bars("writing the sheet", 1, 1)
+        copies = set()
         if copy_to is not None:
-            for i, _ in enumerate(bulk.copy_sorted(list(folders_of(answers)), copy_to), start=1):
-                bars("copying", i, len(answers))
+            for copy in bulk.copy_sorted(list(folders_of(answers)), copy_to):
+                copies.add(copy)
+                bars("copying", len(copies), len(answers))
     if json:
         console.print_json({"classes": len(clf.classes_), "images": answers})
     elif csv:
@@ -125,7 +127,7 @@ def classify(
     if sheet is not None:
         console.say(f"wrote {sheet}")
     if copy_to is not None:
-        console.say(f"copied {len(answers)} images to {copy_to}")
+        console.say(f"{len(copies)} copies are in {copy_to}")
 
 
 def _classify(

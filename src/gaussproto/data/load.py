@@ -79,7 +79,7 @@ def load_data(config: DataConfig, data_root: Path | str | None = None, progress:
     if config.rotations if config.rotations is not None else config.data in DRAWN:
         train, test = train.with_rotations(), test.with_rotations()
     source = config.model_copy(update={"split": classes})
-    return Split(replace(train, source=source), replace(test, source=source))
+    return Split(replace(train, source=source), replace(test, source=source, variants=None))
 
 
 def is_function(data: str) -> bool:

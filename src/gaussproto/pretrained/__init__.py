@@ -6,7 +6,7 @@ from gaussproto.errors import InputError
 from gaussproto.files import read_json
 
 FOLDER = Path(__file__).parent
-PHOTO_HEAD = "photo-head"  # not a network of its own, but the head of the encoder `photo`
+PHOTO_HEAD = "photo-head"  # of the encoder `photo`; it needs the features of another network
 
 
 def bundled_names() -> list[str]:

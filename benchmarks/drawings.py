@@ -10,7 +10,6 @@ alphabets must be at hand (GAUSSPROTO_DATA).
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 import numpy as np
@@ -118,12 +117,8 @@ def main() -> None:
         print(table({name: rows}))
         RESULTS.write_text(json.dumps(results, indent=1) + "\n")
     if chosen.publish:
-        text = re.sub(
-            r"(<!-- measured -->\n).*?(\n<!-- end -->)",
-            lambda match: match[1] + table(results) + match[2],
-            PAGE.read_text(),
-            flags=re.DOTALL,
-        )
+        before, rest = PAGE.read_text().split("<!-- measured -->")
+        text = f"{before}<!-- measured -->\n{table(results)}\n<!-- end -->{rest.split('<!-- end -->', 1)[1]}"
         PAGE.write_text(text)
 
 

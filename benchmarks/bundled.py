@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from benchmarks.command import parser, run
 from gaussproto import pretrained
 from gaussproto.cli import console
-from gaussproto.config import DataConfig
 from gaussproto.data.images import LabelledImages
 from gaussproto.data.load import load_data
 from gaussproto.errors import InputError
@@ -120,7 +119,8 @@ def main() -> int:
     for name in chosen.names or known:
         card = pretrained.bundled(name).with_suffix(".md").read_text()
         with console.progress_bars() as bars:
-            test = load_data(DataConfig(data="omniglot"), chosen.data_root, bars).test
+            data = open_weights(pretrained.bundled(name)).run.data.for_evaluation()
+            test = load_data(data, chosen.data_root, bars).test
             scores = list(score_bundled(name, test, card, bars))
         rows = [
             (

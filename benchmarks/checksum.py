@@ -38,7 +38,7 @@ def main() -> None:
         images = make_images()
         cached_images("benchmark", 28, lambda: images)
         rows = [
-            compare("weights omniglot-big", lambda: gp.load_network("omniglot-big"), repeats),
+            compare("weights drawings-big", lambda: gp.load_network("drawings-big"), repeats),
             compare(f"checkpoint, {megabytes(checkpoint)}", lambda: gp.load_network(checkpoint), repeats),
             compare(f"cache of {len(images):,} images", lambda: cached_images("benchmark", 28, missing), repeats),
         ]
@@ -47,7 +47,7 @@ def main() -> None:
 
 def make_checkpoint(path: Path) -> Path:
     """Save a checkpoint of the big encoder, with the moments of Adam."""
-    loaded = load_checkpoint(weights_file("omniglot-big"))
+    loaded = load_checkpoint(weights_file("drawings-big"))
     network = loaded.network().train()
     optimizer = torch.optim.Adam(network.parameters())
     for parameter in network.parameters():

@@ -18,9 +18,10 @@ from gaussproto.cli import console
 from gaussproto.config import DataConfig
 from gaussproto.data.images import LabelledImages
 from gaussproto.model.embed import embed_all
+from gaussproto.runs.weights import open_weights, weights_file
 
 WAY, SHOTS = 20, (1, 5)
-PIXELS = "pixels averaged to 14 x 14"
+PIXELS, WEIGHTS = "pixels averaged to 14 x 14", "drawings-small"
 
 
 def main() -> None:
@@ -28,14 +29,15 @@ def main() -> None:
     options.add_data_root()
     data_root = options.parse_args().data_root
     strokes = load_data(DataConfig(data="strokes")).test
-    omniglot = load_data(DataConfig(data="omniglot"), data_root)
-    network = load_network("omniglot-small")
+    network, expected = load_network(WEIGHTS), open_weights(weights_file(WEIGHTS)).run.data.for_evaluation()
 
     def embeddings(images: LabelledImages) -> np.ndarray:
         return by_class(images, embed_all(network, images.images).x)
 
     kinds = [VectorScores(vectors=f"strokes: {PIXELS}", head=False, scores=score(pixels(strokes), "identity"))]
-    for name, vectors in ((PIXELS, pixels), ("embeddings of omniglot-small", embeddings)):
+    plain = DataConfig(data="omniglot")
+    for name, vectors, data in ((PIXELS, pixels, plain), (f"embeddings of {WEIGHTS}", embeddings, expected)):
+        omniglot = load_data(data, data_root)
         known, new = vectors(omniglot.train), vectors(omniglot.test)
         labels = np.arange(len(known)).repeat(known.shape[1])
         head = train_head(known.reshape(len(labels), -1), labels)

@@ -108,7 +108,7 @@ def _predict(work: Work) -> Repeatable:
 
     labels = np.arange(PREDICT_WAY).repeat(PREDICT_SHOT)
     examples, images = _noise(len(labels))[:, 0].numpy(), _noise(work.images)[:, 0].numpy()
-    clf = GaussianPrototypeClassifier(f"omniglot-{work.encoder}", ink="bright").fit(examples, labels)
+    clf = GaussianPrototypeClassifier(f"drawings-{work.encoder}", ink="bright", prepare="none").fit(examples, labels)
     return lambda: clf.predict(images)
 
 

@@ -39,7 +39,7 @@ def draw_explanation(seed: int = 1433) -> None:
         images = drawn[:, :SHOTS].clone()
         blurred = down_sample(images[:, -BLURRED:].flatten(0, 1).float() / 255, SIZE)
         images[:, -BLURRED:] = (255 * blurred).round().byte().view_as(images[:, -BLURRED:])
-        clf = gp.GaussianPrototypeClassifier("omniglot-small", ink="bright")
+        clf = gp.GaussianPrototypeClassifier("drawings-small", ink="bright")
         clf.fit(images.flatten(0, 1).numpy(), np.repeat(NAMES, SHOTS))
         query = drawn[:, SHOTS].numpy()
         equal = np.stack([clf.example_embeddings_[clf.example_labels_ == name].mean(axis=0) for name in clf.classes_])
@@ -60,7 +60,7 @@ def save_explanation(images: torch.Tensor, query: np.ndarray, chosen: int, by_me
                 Image.fromarray(255 - pixels).save(file)
         file = Path(place, "new.png")
         Image.fromarray(255 - query[chosen, 0]).save(file)
-        clf = gp.GaussianPrototypeClassifier("omniglot-small").fit(Path(place, "my_images"))
+        clf = gp.GaussianPrototypeClassifier("drawings-small").fit(Path(place, "my_images"))
         clf.explain([file], IMAGES / "why.png")
     print(f"why.png: episode {episode}, {NAMES[chosen]}; with equal weights it would be {by_mean[chosen]}")
 

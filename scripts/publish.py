@@ -43,10 +43,10 @@ TASKS = ((20, 1), (20, 5), (5, 1), (5, 5))
 HIGHLIGHTS = {  # what the README compares: a run, what it is, and the row of the paper if it has one
     "standard-small-none": ("small, vanilla", SMALL_NONE),
     "standard-small-radius": ("small, Gaussian as in the paper", SMALL_RADIUS),
-    "standard-small-weighted": ("small, Gaussian in our form (`omniglot-small`)", None),
+    "standard-small-weighted": ("small, Gaussian in our form", None),
     "standard-big-none": ("big, vanilla", BIG_NONE),
     "standard-big-radius-learned": ("big, Gaussian as in the paper", BIG_RADIUS_LEARNED),
-    "omniglot-big": ("big, Gaussian in our form, twice as many episodes (`omniglot-big`)", None),
+    "omniglot-big": ("big, Gaussian in our form, twice as many episodes", None),
 }
 BAD_EXAMPLES = {  # what the README compares when examples are bad
     "standard-small-none": "vanilla",
@@ -54,7 +54,7 @@ BAD_EXAMPLES = {  # what the README compares when examples are bad
     "standard-small-several": "vanilla, trained with some blurred images",
     "standard-small-weighted": "Gaussian in our form, trained with the same images",
 }
-BUNDLED = {"standard-small-weighted": "the bundled `omniglot-small`", "omniglot-big": ""}
+BUNDLED = {"drawings-big": "", "standard-small-weighted": "not prepared", "omniglot-big": "not prepared"}
 SMALL_OF_PAPER = (("small vanilla network", SMALL_NONE), ("small Gaussian network", SMALL_RADIUS))
 
 

@@ -126,7 +126,7 @@ def test_the_tutorial(tmp_path, monkeypatch, gaussproto):
     table = namespace["table"]
     assert table.sum() == len(namespace["files"])
     assert table.trace() > 0.9 * table.sum()
-    assert "starts from the weights omniglot-small" in said["train"][0]
+    assert "starts from the weights drawings-small" in said["train"][0]
     assert len(json.loads(Path("runs/scans/split.json").read_text())["test"]) == 10
     shots = re.compile(r"(\d+)-shot\D+([\d.]+) ± ")
     before, after = ({shot: float(score) for shot, score in shots.findall(text)} for text in said["evaluate"])

@@ -9,7 +9,7 @@ import gaussproto as gp
 
 @pytest.fixture(scope="module")
 def network():
-    return gp.load_network("omniglot-small")
+    return gp.load_network("drawings-small")
 
 
 @pytest.mark.parametrize(
@@ -18,11 +18,11 @@ def network():
         (lambda net, data: gp.train("demo", data), r"config must be a RunConfig \(found 'demo'\): .*preset"),
         (lambda net, data: gp.train(gp.preset("demo"), "runs/x"), "a LabelledImages object .* third argument"),
         (lambda net, data: gp.train(gp.preset("demo"), np.zeros((9, 28, 28))), r"found ndarray\)"),
-        (lambda net, data: gp.embed_all("omniglot-small", data), r"gaussproto\.load_network"),
+        (lambda net, data: gp.embed_all("drawings-small", data), r"gaussproto\.load_network"),
         (lambda net, data: gp.embed_all(net, torch.rand(3, 28, 28)), r"shape \(N, 1, H, W\).*found \(3, 28, 28\)"),
         (lambda net, data: gp.embed_all(net, torch.rand(3, 3, 28, 28)), r"found \(3, 3, 28, 28\)"),
         (lambda net, data: gp.embed_all(net, torch.rand(0, 1, 28, 28)), "no images"),
-        (lambda net, data: gp.evaluate("omniglot-small", data), r"gaussproto\.load_network"),
+        (lambda net, data: gp.evaluate("drawings-small", data), r"gaussproto\.load_network"),
         (lambda net, data: gp.evaluate(net, data.images), r"images must be a LabelledImages object \(found Tensor\)"),
         (lambda net, data: gp.LabelledImages.from_labels("shapes", ["a"]), "one array of pixels|shape"),
     ],

@@ -5,7 +5,9 @@ import shutil
 
 import pytest
 
-from gaussproto import load_data, load_network, pretrained
+import gaussproto as gp
+from gaussproto import load_data, load_network, preset, pretrained
+from gaussproto.classifier.gallery import read_gallery, write_gallery
 from gaussproto.classifier.profile import DRAWINGS
 from gaussproto.errors import InputError
 from gaussproto.evaluation.protocol import evaluate
@@ -55,16 +57,37 @@ def test_the_precision_is_alive_as_the_card_says(name, omniglot_root):
     assert study.precision_damaged < study.precision_clean
 
 
+@pytest.mark.parametrize(("old", "new"), pretrained.REPLACED.items())
+def test_earlier_names_mean_the_weights_that_replaced_them(old, new):
+    assert new in NAMES
+    assert old not in NAMES
+    assert pretrained.bundled(old) == pretrained.bundled(new)
+    assert preset("demo", init=old).training.init == new
+
+
+def test_a_gallery_of_the_earlier_weights_says_what_replaced_them(tmp_path, characters):
+    file = tmp_path / "old.gallery"
+    clf = gp.GaussianPrototypeClassifier("omniglot-small").fit(characters.images[::10][:4], [0, 0, 1, 1])
+    assert clf.encoder_.source == "drawings-small"
+    clf.save(file)
+    assert gp.load(file).encoder_.source == "drawings-small"
+    settings, *_ = gallery = read_gallery(file)
+    settings = settings.model_copy(update={"source": "omniglot-small", "digest": 64 * "0"})
+    write_gallery(settings, gallery.examples(), file)
+    with pytest.raises(InputError, match="weights omniglot-small of an earlier version, which drawings-small replaced"):
+        gp.load(file)
+
+
 def test_changed_or_missing_files_are_refused(tmp_path, monkeypatch):
     shutil.copytree(pretrained.FOLDER, tmp_path / "pretrained")
     monkeypatch.setattr(pretrained, "FOLDER", tmp_path / "pretrained")
-    path = pretrained.bundled("omniglot-small")
+    path = pretrained.bundled("drawings-small")
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
     with pytest.raises(InputError, match="are not those that gaussproto came with: install gaussproto again"):
-        load_network("omniglot-small")
+        load_network("drawings-small")
     path.unlink()
     with pytest.raises(InputError, match="are missing"):
-        load_network("omniglot-small")
+        load_network("drawings-small")
     assert pretrained.bundled("another") is None

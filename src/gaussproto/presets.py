@@ -64,7 +64,7 @@ FINETUNE = RunConfig(
     data=DataConfig(data="my_images"),
     network=NetworkConfig(**recipes.WEIGHTED),
     episode=recipes.FINETUNE_EPISODE,
-    training=_training(100, recipes.FINETUNE_RATE, distort=0.5, checkpoint_every=20, init="omniglot-small"),
+    training=_training(100, recipes.FINETUNE_RATE, distort=0.5, checkpoint_every=20, init="drawings-small"),
 )
 BUDGETS: tuple[Budget, ...] = ("standard", "paper")
 ROW_RUNS = [row.configs.get(budget) for budget in BUDGETS for row in ROWS.values() if not row.repeats]
@@ -97,6 +97,8 @@ def preset(name: str, **settings: Any) -> RunConfig:
         from gaussproto.runs.weights import starting_from  # imports NumPy
 
         init = str(settings.pop("init"))
+        if settings.get("channels") == 3:
+            settings = {"prepare": "none"} | settings  # weights of drawings may prepare images, which must be grey
         changes = {"init": init} if name in PRESETS and init != config.training.init else {}
         config = starting_from(init, config).with_changes(**changes)
     return config.override(**settings)

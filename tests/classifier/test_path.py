@@ -47,7 +47,7 @@ def visited(call):
 
 
 def test_predict_visits_few_files_and_none_of_training(folder):
-    clf = gp.GaussianPrototypeClassifier("omniglot-small").fit(folder / "support")
+    clf = gp.GaussianPrototypeClassifier("drawings-small").fit(folder / "support")
     files = visited(lambda: clf.predict([str(folder / "query0.png")]))
     assert len(files) <= 14, sorted(files)
     assert not any(name.startswith(("training", "evaluation", "report")) for name in files)
@@ -62,7 +62,7 @@ def test_weights_are_opened_once(folder, monkeypatch):
 
     monkeypatch.setattr(os, "open", note)
     monkeypatch.setattr("safetensors.safe_open", lambda *_, **__: pytest.fail("opened a second time"))
-    clf = gp.GaussianPrototypeClassifier("omniglot-small").fit(folder / "support")
+    clf = gp.GaussianPrototypeClassifier("drawings-small").fit(folder / "support")
     assert len([name for name in opened if name.endswith(".safetensors")]) == 1
     opened.clear()
     clf.predict([str(folder / "query0.png")])
@@ -73,7 +73,7 @@ def test_thresholds_are_computed_once_for_the_same_examples(folder, monkeypatch)
     calls = []
     compute = examples.left_out_distances
     monkeypatch.setattr(examples, "left_out_distances", lambda *a: calls.append(1) or compute(*a))
-    clf = gp.GaussianPrototypeClassifier("omniglot-small", reject=0.1).fit(folder / "support")
+    clf = gp.GaussianPrototypeClassifier("drawings-small", reject=0.1).fit(folder / "support")
     first = clf.confidence([folder / "query0.png"]).thresholds
     for _ in range(3):
         clf.predict([folder / "query1.png"])
@@ -98,7 +98,7 @@ def test_a_picture_embeds_and_decodes_the_images_once(folder, gaussproto, monkey
         folder / "support",
         *queries,
         "--encoder",
-        "omniglot-small",
+        "drawings-small",
         "--explain",
         folder / "why.png",
     )

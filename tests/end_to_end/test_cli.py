@@ -168,7 +168,7 @@ def test_stop_and_resume_by_command(place):
             ["evaluate", "runs/tiny", "--shots", "5-1"],
             "--shots must be whole numbers of at most 100,000",
         ),
-        (["evaluate", "omniglot-small", "--checkpoints", "top"], "--checkpoints top needs a run folder"),
+        (["evaluate", "drawings-small", "--checkpoints", "top"], "--checkpoints top needs a run folder"),
         (["evaluate", "runs/tiny", "--shots", "25"], "shots must be from 1 to 19"),
         (["evaluate", "runs/tiny", "--ways", "1"], "ways must be from 2"),
         (["report", "nothing"], "the run folder nothing does not exist"),

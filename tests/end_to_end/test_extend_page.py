@@ -123,7 +123,7 @@ def test_what_the_page_says_is_refused(lab):
     network = gp.GaussianPrototypicalNetwork(gp.NetworkConfig(), backbone=Tiny(), features=256)
     with refused("built-in encoders, small and big, can be exported"):
         gp.export_onnx(network, "tiny.onnx")
-    config = gp.preset("demo", init="omniglot-small", encoder="my_lab:Tiny", features=256, **SMALL)
+    config = gp.preset("demo", init="drawings-small", encoder="my_lab:Tiny", features=256, **SMALL)
     with refused("have the filters"):
         gp.train(config, digits(config.data))
     with refused("has a fixed split"):

@@ -41,8 +41,8 @@ def test_names_of_presets_do_not_break_in_a_narrow_terminal(gaussproto, monkeypa
     "arguments",
     [
         ("train", "demo"),
-        ("evaluate", "omniglot-small", "--data", "strokes"),
-        ("calibrate", "omniglot-small"),
+        ("evaluate", "drawings-small", "--data", "strokes"),
+        ("calibrate", "drawings-small"),
         ("report", "{run}"),
         ("classify", "--support", "{folder}", "{folder}/a/0.png"),
         ("enroll", "new.gallery", "{folder}"),

@@ -266,7 +266,7 @@ def test_large_files_are_refused_before_they_are_read(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["evaluate", "omniglot-small", "--shots", "1-1000000000"], "--shots must be whole numbers of at most 100,000"),
+        (["evaluate", "drawings-small", "--shots", "1-1000000000"], "--shots must be whole numbers of at most 100,000"),
         (["train", "demo", "--damage", "20000:0.5"], "every value of damage must be at most 1024"),
         (["train", "demo", "--episodes", "9" * 400], "episodes must be a whole number from 1 to 1,000,000,000"),
         (["train", "demo", "--embedding-dim", "1000000000"], "embedding_dim must be at most 65536"),
@@ -326,7 +326,7 @@ def test_paths_that_lead_nowhere(tmp_path, monkeypatch, path):
     with pytest.raises(InputError):
         gp.load(path)
     with pytest.raises(InputError):
-        gp.GaussianPrototypeClassifier("omniglot-small").fit(path)
+        gp.GaussianPrototypeClassifier("drawings-small").fit(path)
 
 
 def test_a_run_whose_command_was_not_unicode_can_be_opened(characters, tmp_path, monkeypatch):

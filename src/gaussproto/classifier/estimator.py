@@ -59,7 +59,7 @@ class GaussianPrototypeClassifier(
     tensors, of any size, grey or colour, or as the path of a folder.
 
     Args:
-        encoder: the name of bundled weights (`drawings-small`, `omniglot-big`, `photo`), a weights file, a run folder,
+        encoder: the name of bundled weights (`drawings-small`, `drawings-big`, `photo`), a weights file, a run folder,
             an ONNX file or a network object. Pass `identity` if X holds feature vectors. A torch module, a function or
             an ONNX model of another library also works, if it maps colour images (N, 3, H, W) to vectors. By default
             `auto`: the examples decide between drawings and photos.

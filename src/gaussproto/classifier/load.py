@@ -11,6 +11,7 @@ from gaussproto.classifier.encoders.onnx import name_of
 from gaussproto.classifier.estimator import GaussianPrototypeClassifier
 from gaussproto.classifier.gallery import PARAMETERS, read_gallery
 from gaussproto.errors import InputError
+from gaussproto.pretrained import REPLACED
 
 
 def load(
@@ -52,6 +53,11 @@ def load(
         raise InputError(
             f"cannot open the weights of {path} ({error}): pass the weights that the gallery was made with as `encoder`"
         ) from None
+    if opened.digest != settings.digest and encoder is None and settings.source in REPLACED:
+        raise InputError(
+            f"{path} was made with the weights {settings.source} of an earlier version, which {opened.source} replaced: "
+            "create it again from its images, or pass the file of the earlier weights as `encoder`"
+        )
     if opened.digest != settings.digest:
         raise InputError(
             f"{path} was made with other weights (digest {settings.digest[:12]}) than {name_of(source)} (digest "

@@ -21,7 +21,7 @@ Examples = list[tuple[Path, str]]  # files and their classes
 Encoder = Annotated[
     str | None,
     Option(
-        help="drawings-small, omniglot-big, photo, a .safetensors or ONNX file, or a run folder. Default: that of the "
+        help="drawings-small, drawings-big, photo, a .safetensors or ONNX file, or a run folder. Default: that of the "
         "gallery, or the one that fits the examples."
     ),
 ]

@@ -28,7 +28,7 @@ DataRoot = Annotated[
 Device = Annotated[str, Option(help="Device to compute on: cpu, cuda or mps.")]
 Target = Annotated[
     str,
-    Argument(metavar="RUN_OR_WEIGHTS", help="Run folder, .safetensors file, or bundled weights (e.g. omniglot-small)."),
+    Argument(metavar="RUN_OR_WEIGHTS", help="Run folder, .safetensors file, or bundled weights (e.g. drawings-small)."),
 ]
 
 

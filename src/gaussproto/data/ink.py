@@ -17,6 +17,7 @@ BOX = 22 / 28  # the longer side of the ink, as a share of the side of the prepa
 WORK = 160  # pixels; larger images are reduced to this longer side before the ink is looked for
 FAINTEST = 12  # grey levels between ink and ground; anything fainter is not ink
 NOISE = 5.0  # standard deviations of the ground: anything closer is not ink
+TINY = 24  # pixels: in a smaller image, steps between neighbours are strokes, not noise, and light is even
 GRAIN = 3.0  # grey levels: an image with more noise is smoothed first
 WEAKEST = 0.33  # as a share of the contrast of the strongest ink: anything weaker is ruled paper or a shadow
 EVEN, EVEN_PHOTO = 0.8, 0.95  # share of the variance that ink and ground explain under even light, by noise
@@ -24,6 +25,7 @@ LARGEST_SHAPE = 0.3  # of a noisy image: anything larger that differs from the r
 CELLS = 26  # along the longer side of the coarse image in which the light is estimated
 WINDOW = 9  # cells; the ground is visible somewhere in every window of this size
 SHARP = 0.35  # of the contrast of the strongest ink: its edges are at least this steep, over three pixels
+CLEAR = 90  # grey levels between ink and ground: light leaves less behind, so this is ink, however blurred
 SHADE = 0.6  # of the contrast of the strongest ink: anything weaker at the edge of a noisy image is a shadow
 SPECK, SMALLEST = 0.015, 3e-4  # of all ink, and of a noisy image: anything smaller is a speck
 FAINT = 128  # brightness below which thin strokes are drawn brighter
@@ -64,12 +66,13 @@ def reduced_grey(image: Image.Image) -> np.ndarray:
 def even_contrast(grey: np.ndarray, ink: Ink = "detect") -> tuple[np.ndarray, float]:
     """Return how far each pixel differs from the ground in the direction of the ink, uint8, and the ground's noise."""
     counts = np.bincount(grey.ravel(), minlength=256)
+    tiny = max(grey.shape) < TINY
     steps = np.abs(np.diff(grey.astype(np.int16), axis=1))
-    noise = _median(np.bincount(steps.ravel(), minlength=256)) / 0.954  # of a normal distribution
+    noise = 0.0 if tiny else _median(np.bincount(steps.ravel(), minlength=256)) / 0.954  # of a normal distribution
     t, explained = otsu(counts)
     share = counts[: t + 1].sum() / grey.size
     shadow = noise > 0 and min(share, 1 - share) > LARGEST_SHAPE
-    if explained >= (EVEN_PHOTO if noise else EVEN) and not shadow:  # even light: do not touch solid shapes
+    if tiny or (explained >= (EVEN_PHOTO if noise else EVEN) and not shadow):  # even light: do not touch solid shapes
         dark = ink == "dark" or (ink == "detect" and _median(counts) > counts @ np.arange(256) / grey.size)
         low, high = np.flatnonzero(counts)[[0, -1]].astype(np.uint8)
         return high - grey if dark else grey - low, noise
@@ -155,7 +158,7 @@ def find_ink(contrast: np.ndarray, noise: float) -> tuple[np.ndarray, tuple[int,
         return None
     strong = 255 - int(np.searchsorted(counts[::-1].cumsum(), 0.1 * inked))  # exceeded by a tenth of the ink
     edges = _edges(contrast)
-    if int(edges.max()) - 4 * noise < SHARP * strong:
+    if high - low < CLEAR and int(edges.max()) - 4 * noise < SHARP * strong:
         return None
     threshold = max(t, WEAKEST * strong)
     labels, n = ndimage.label(contrast > threshold, EIGHT)

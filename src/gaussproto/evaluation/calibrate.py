@@ -60,7 +60,7 @@ def calibrate(
 
     Examples:
         >>> import gaussproto as gp
-        >>> network = gp.load_network("omniglot-small")
+        >>> network = gp.load_network("drawings-small")
         >>> images = gp.load_data(gp.DataConfig(data="strokes", rotations=False)).test.select(range(6))
         >>> calibration = gp.calibrate(network, images, held_out=True)
         >>> calibration.classes, 0 < calibration.temperature < 10

@@ -61,7 +61,7 @@ def evaluate(
     Examples:
         >>> import gaussproto as gp
         >>> test = gp.load_data(gp.DataConfig(data="strokes", rotations=False)).test
-        >>> result = gp.evaluate(gp.load_network("omniglot-small"), test.select(range(40)), ways=[5, 20], shots=[1, 5])
+        >>> result = gp.evaluate(gp.load_network("drawings-small"), test.select(range(40)), ways=[5, 20], shots=[1, 5])
         >>> [(score.way, score.shot) for score in result.scores]
         [(5, 1), (5, 5), (20, 1), (20, 5)]
         >>> result.score(20, 5).accuracy > 0.9

@@ -52,7 +52,7 @@ def damage_study(
     Examples:
         >>> import gaussproto as gp
         >>> test = gp.load_data(gp.DataConfig(data="strokes", rotations=False)).test
-        >>> study = gp.damage_study(gp.load_network("omniglot-small"), test.select(range(20)), shot=3)
+        >>> study = gp.damage_study(gp.load_network("drawings-small"), test.select(range(20)), shot=3)
         >>> len(study.accuracy), study.precision_clean > study.precision_damaged
         (4, True)
     """

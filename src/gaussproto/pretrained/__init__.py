@@ -7,6 +7,7 @@ from gaussproto.files import read_json
 
 FOLDER = Path(__file__).parent
 PHOTO_HEAD = "photo-head"  # of the encoder `photo`; it needs the features of another network
+REPLACED = {"omniglot-small": "drawings-small", "omniglot-big": "drawings-big"}  # earlier names of weights
 
 
 def bundled_names() -> list[str]:
@@ -14,7 +15,17 @@ def bundled_names() -> list[str]:
     return sorted(set(_checksums()) - {PHOTO_HEAD})
 
 
+def current_name(name: str) -> str:
+    """Return the name of the weights that replaced those of an earlier name. Other names stay as they are.
+
+    >>> current_name("omniglot-small"), current_name("my.safetensors")
+    ('drawings-small', 'my.safetensors')
+    """
+    return REPLACED.get(name, name)
+
+
 def bundled(name: str) -> Path | None:
+    name = current_name(name)
     return _file(name) if name in bundled_names() else None
 
 

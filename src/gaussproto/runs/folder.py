@@ -268,7 +268,7 @@ def load_network(target: Path | str, device: str = "cpu") -> GaussianPrototypica
 
     Examples:
         >>> import gaussproto as gp
-        >>> network = gp.load_network("omniglot-small")
+        >>> network = gp.load_network("drawings-small")
         >>> network.config.embedding_dim, network.training
         (64, False)
     """

@@ -71,7 +71,7 @@ class Evaluation(Result):
     Examples:
         >>> import gaussproto as gp
         >>> test = gp.load_data(gp.DataConfig(data="strokes", rotations=False)).test.select(range(40))
-        >>> evaluation = gp.evaluate(gp.load_network("omniglot-small"), test, ways=[5, 20], shots=[1], rounds=1)
+        >>> evaluation = gp.evaluate(gp.load_network("drawings-small"), test, ways=[5, 20], shots=[1], rounds=1)
         >>> evaluation.ways, evaluation.classes
         ([5, 20], 40)
         >>> evaluation.score(way=5, shot=1).accuracy > evaluation.score(way=20, shot=1).accuracy

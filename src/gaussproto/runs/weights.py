@@ -19,7 +19,7 @@ from gaussproto.config import NetworkConfig, RunConfig, parse_config
 from gaussproto.errors import InputError, did_you_mean
 from gaussproto.files import is_folder
 from gaussproto.formulas.confidence import Calibration
-from gaussproto.pretrained import bundled, bundled_names, check_bundled, is_bundled
+from gaussproto.pretrained import bundled, bundled_names, check_bundled, current_name, is_bundled
 from gaussproto.setting_types import first_problem
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def starting_from(target: str, config: RunConfig) -> RunConfig:
     tree = config.model_dump()
     tree["network"] = file.network_config.model_dump()
     tree["data"] |= file.run.data.appearance()
-    tree["training"] |= {"init": target, "init_digest": file.digest}
+    tree["training"] |= {"init": current_name(target), "init_digest": file.digest}
     return parse_config(tree)
 
 

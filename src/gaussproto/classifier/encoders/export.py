@@ -52,7 +52,7 @@ def export_onnx(encoder: Any, path: Path | str) -> Export:
         >>> import gaussproto as gp
         >>> from tempfile import TemporaryDirectory
         >>> with TemporaryDirectory() as folder:
-        ...     export = gp.export_onnx("omniglot-small", f"{folder}/encoder.onnx")
+        ...     export = gp.export_onnx("drawings-small", f"{folder}/encoder.onnx")
         >>> export.inputs
         {'images': ['N', 1, 'H', 'W']}
         >>> export.outputs

@@ -14,6 +14,7 @@ from gaussproto.classifier.encoders.photo import PhotoEncoder, is_photo, photo_c
 from gaussproto.errors import InputError
 from gaussproto.files import is_folder, real_path
 from gaussproto.formulas.embedded import Embedded
+from gaussproto.pretrained import current_name
 from gaussproto.runs.weights import weights_file
 from gaussproto.setting_types import LARGEST_IMAGE, Ink, Prepare
 
@@ -106,4 +107,4 @@ def _source(encoder: Any) -> str | None:
     path = Path(encoder)
     if is_folder(path):
         path = weights_file(str(path))
-    return str(real_path(path)) if path.suffix in (".onnx", ".safetensors") else str(encoder)
+    return str(real_path(path)) if path.suffix in (".onnx", ".safetensors") else current_name(str(encoder))

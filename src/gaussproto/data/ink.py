@@ -191,11 +191,16 @@ def _edges(contrast: np.ndarray) -> np.ndarray:
 
 def _is_shade(contrast: np.ndarray, edges: np.ndarray, labels: np.ndarray, n: int, strong: float) -> np.ndarray:
     """Return for each connected part whether it is a rest of uneven light: weak or blurred, at the image's edge."""
-    shade = np.zeros(n + 1, dtype=bool)
-    outer = np.unique(np.concatenate([labels[0], labels[-1], labels[:, 0], labels[:, -1]]))
-    peaks, sharpest = (ndimage.maximum(each, labels, outer) for each in (contrast, edges))
-    shade[outer[(peaks < SHADE * strong) | (sharpest < SHARP * peaks)]] = True
-    return shade
+    outer = np.zeros(n + 1, dtype=bool)
+    for side in (labels[0], labels[-1], labels[:, 0], labels[:, -1]):
+        outer[side] = True
+    if not outer[1:].any():
+        return outer
+    inked = labels > 0
+    peaks, sharpest = np.zeros(n + 1, dtype=np.int16), np.zeros(n + 1, dtype=np.int16)
+    np.maximum.at(peaks, labels[inked], contrast[inked])
+    np.maximum.at(sharpest, labels[inked], edges[inked])
+    return outer & ((peaks < SHADE * strong) | (sharpest < SHARP * peaks))
 
 
 def is_frame(labels: np.ndarray, keep: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from gaussproto.data.ink import even_contrast, find_ink, prepare_ink, reduced
 
 SIDE, LONGER = 128, 80  # pixels: the page, and the longer side of the ink on it; a pen of Omniglot is 5 pixels wide
 TURN, STRETCH, SLANT, VIEW = 0.17, 0.1, 0.1, 4e-4  # standard deviations: radians, logarithm, tangent, perspective
-THINNER, BOLDER = (-1.3, -0.3), (0.5, 6.0)  # pixels that are added to each side of a stroke
+THINNER, BOLDER = (-1.3, -0.3), (0.5, 7.5)  # pixels that are added to each side of a stroke
 LIGHT, FALLOFF, SPOT = (110.0, 240.0), 0.6, (0.0, 0.6)  # grey levels, share from edge to edge, share of a lamp's spot
 DEPTH, BLUR, GRAIN = (0.35, 0.95), (0.4, 2.2), (1.0, 14.0)  # share of the light, pixels, grey levels
 

@@ -1,5 +1,6 @@
 """The encoder of photos in the classifier."""
 
+import subprocess
 import sys
 from importlib.util import find_spec
 
@@ -89,6 +90,18 @@ def test_the_middle_square_counts(clf):
     wide = Image.new("RGB", (400, 150), "white")
     wide.paste(PHOTOS[0], (100, 0))
     assert np.allclose(clf.transform([wide]), clf.transform([PHOTOS[0].crop((25, 0, 175, 150))]), atol=0.05)
+
+
+@needs_weights
+def test_the_first_answer_does_not_wait_for_the_compiler():
+    program = (
+        "import sys, numpy as np, gaussproto as gp\n"
+        "photos = np.random.default_rng(0).integers(0, 256, (4, 64, 64, 3), dtype=np.uint8)\n"
+        "gp.GaussianPrototypeClassifier('photo').fit(photos, list('aabb')).predict(photos)\n"
+        "print([name for name in ('torch._dynamo', 'sympy') if name in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
 
 
 def test_without_the_package_the_remedy_is_named(monkeypatch):

@@ -82,6 +82,12 @@ def head_of(path: Path, metadata: Mapping[str, str], tensors: dict[str, Tensor])
     return head.eval()
 
 
+def start_as_identity(linear: nn.Linear) -> None:
+    """Let a new linear layer copy its inputs. `nn.init.eye_` on the meta device imports the compiler, for a second."""
+    with torch.no_grad():
+        linear.weight.zero_().fill_diagonal_(1)
+
+
 class _VectorEncoder(nn.Module):
     """A linear map from centred and scaled vectors to x, and a small network to s_raw, which starts at 0."""
 
@@ -95,7 +101,7 @@ class _VectorEncoder(nn.Module):
         self.embedding = nn.Linear(features, D, bias=False)
         last = nn.Linear(HIDDEN, 1)
         self.raw = nn.Sequential(nn.Linear(features, HIDDEN), nn.ReLU(), last)
-        nn.init.eye_(self.embedding.weight)
+        start_as_identity(self.embedding)
         nn.init.zeros_(last.weight)
         nn.init.zeros_(last.bias)
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from gaussproto.arrays import read_arrays, write_arrays
 from gaussproto.errors import InputError
-from gaussproto.model.head import HIDDEN, GaussianHead, HeadSettings
+from gaussproto.model.head import HIDDEN, GaussianHead, HeadSettings, start_as_identity
 from gaussproto.model.state import with_weights
 
 METADATA = "gaussproto-photo-head"
@@ -56,7 +56,7 @@ class PhotoVectors(nn.Module):
         self.sharpness = nn.Parameter(torch.ones(()))
         last = nn.Linear(HIDDEN, 1)
         self.raw = nn.Sequential(nn.Linear(features, HIDDEN), nn.ReLU(), last)
-        nn.init.eye_(self.embedding.weight)
+        start_as_identity(self.embedding)
         nn.init.zeros_(last.weight)
         nn.init.constant_(last.bias, 3.0)  # near the largest precision
 

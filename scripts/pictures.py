@@ -1,4 +1,4 @@
-"""Draw the pictures of the documentation that show drawings: `python scripts/pictures.py runs/demo`.
+"""Draw the pictures of the documentation that show drawings: `python -m scripts.pictures runs/demo`.
 
 The run is the one of `make demo`. The drawings are invented ones, so that no picture needs another data set.
 """
@@ -13,12 +13,28 @@ import torch
 from PIL import Image
 
 import gaussproto as gp
+from benchmarks.conditions import CONDITIONS, SIDE
 from gaussproto.data.damage import down_sample
+from gaussproto.data.ink import prepare_ink, reduced_grey
+from gaussproto.data.strokes import strokes
+from gaussproto.figures.style import clear, new_figure, render, styled
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 FIGURES = {1: "network.svg", 2: "space.svg", 3: "rotations.svg", 10: "map.png", 11: "dots.svg"}
 NAMES = ("oar", "kite", "harp", "lamp", "fern", "bell")
 SHOTS, BLURRED, SIZE = 5, 3, 7  # examples of a class, how many of them are blurred, and to how many pixels
+SHOWN = {  # the conditions in the picture of prepared drawings, and their titles
+    "as it is": "as it is",
+    "a third of the size": "small",
+    "bolder still (11)": "with a\nmarker",
+    "framed by a box": "in a box",
+    "photographed": "photo-\ngraphed",
+    "under a lamp": "under a\nlamp",
+    "in a shadow": "in a\nshadow",
+    "squared paper": "on squared\npaper",
+    "coloured paper": "on coloured\npaper",
+    "chalk on a board": "with chalk",
+}
 
 
 def draw_figures(run: Path) -> None:
@@ -65,8 +81,28 @@ def save_explanation(images: torch.Tensor, query: np.ndarray, chosen: int, by_me
     print(f"why.png: episode {episode}, {NAMES[chosen]}; with equal weights it would be {by_mean[chosen]}")
 
 
+@styled
+def draw_prepared(character: int = 20) -> None:
+    """Draw one character under several conditions, as it came and as the network sees it."""
+    page = strokes(size=SIDE).dense[character, 0, 0].numpy()
+    figure = new_figure(9, 2.3)
+    axes = figure.subplots(2, len(SHOWN))
+    for number, (condition, title) in enumerate(SHOWN.items()):
+        bright = CONDITIONS[condition](page, np.random.default_rng(number))
+        given = 255 - bright if np.median(bright) == 0 else bright  # on white paper
+        seen = prepare_ink(reduced_grey(Image.fromarray(given)), 28)
+        for axis, pixels in zip(axes[:, number], (given, seen), strict=True):
+            axis.imshow(pixels, cmap="gray", vmin=0, vmax=255)
+            clear(axis, frame=True)
+        axes[0, number].set_title(title, fontweight="normal", loc="center")
+    axes[0, 0].set_ylabel("as it\ncame")
+    axes[1, 0].set_ylabel("as it\nis seen")
+    (IMAGES / "prepared.png").write_bytes(render(figure, "png"))
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("run", type=Path)
     draw_figures(parser.parse_args().run)
     draw_explanation()
+    draw_prepared()

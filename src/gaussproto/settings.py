@@ -26,7 +26,7 @@ from gaussproto.setting_types import (
 )
 from gaussproto.split import ClassSplit, parse_split
 
-DRAWN = ("omniglot", "strokes")  # characters in bright ink, with alphabets and a fixed split
+DRAWN = ("omniglot", "omniglot-vinyals", "strokes")  # characters in bright ink, with alphabets and a fixed split
 GIVEN = "images given in Python"  # the data of a run whose images no configuration can load
 LARGEST_SEED = 2**63 - 1  # the largest that torch accepts
 
@@ -53,7 +53,8 @@ class DataConfig(Frozen):
 
     data: str = _setting(
         "strokes",
-        "data to train and test on: omniglot, strokes, a folder of CLASS/IMAGE files, or your own as module:function",
+        "data to train and test on: omniglot, omniglot-vinyals (in the split of most papers), strokes, a folder of "
+        "CLASS/IMAGE files, or your own as module:function",
     )
     rotations: bool | None = _setting(
         None,

@@ -55,8 +55,8 @@ def load(
         ) from None
     if opened.digest != settings.digest and encoder is None and settings.source in REPLACED:
         raise InputError(
-            f"{path} was made with the weights {settings.source} of an earlier version, which {opened.source} replaced: "
-            "create it again from its images, or pass the file of the earlier weights as `encoder`"
+            f"{path} was made with the weights {settings.source} of an earlier version, which {opened.source} "
+            "replaced: create it again from its images, or pass the file of the earlier weights as `encoder`"
         )
     if opened.digest != settings.digest:
         raise InputError(

@@ -12,9 +12,10 @@ from gaussproto.cli import console
 from gaussproto.cli.classify import classify
 from gaussproto.cli.data import data, presets
 from gaussproto.cli.enroll import enroll
+from gaussproto.cli.evaluate import evaluate
 from gaussproto.cli.gallery import gallery
 from gaussproto.cli.reproduce import reproduce
-from gaussproto.cli.run import calibrate, evaluate, export, report, train
+from gaussproto.cli.run import calibrate, export, report, train
 from gaussproto.errors import InputError
 from gaussproto.files import reason
 from gaussproto.training.memory import keep_freed_memory

@@ -6,17 +6,15 @@ from contextlib import nullcontext
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Exit, Option
 
 from gaussproto.cli import console
-from gaussproto.cli.options import DataRoot, Device, Json, Target, check_seed, complete, parse_numbers, with_settings
-from gaussproto.config import DRAWN, DataConfig, RunConfig
+from gaussproto.cli.options import DataRoot, Device, Json, Target, check_seed, complete, with_settings
 from gaussproto.errors import InputError
 from gaussproto.files import read_json
 from gaussproto.presets import PRESETS, preset
-from gaussproto.setting_types import Norm
 
 if TYPE_CHECKING:
     from gaussproto.runs.metrics import CalibrationResult, LogRecord
@@ -81,104 +79,6 @@ def train(
 
 
 train.__signature__ = with_settings(train)  # type: ignore[attr-defined]
-
-
-def evaluate(
-    target: Target,
-    ways: Annotated[
-        str | None,
-        Option(
-            help="Numbers of classes in a group (way), separated by commas. Default: 5,20 if there are enough classes."
-        ),
-    ] = None,
-    shots: Annotated[
-        str | None,
-        Option(
-            help="Numbers of supports of each class (shot), e.g. 1,5 or 1-19. Default: 1-19 if there are enough images."
-        ),
-    ] = None,
-    norm: Annotated[
-        Norm,
-        Option(
-            help="Statistics of batch norm. running: those of training, so each image is classified independently "
-            "(inductive). batch: those of each group of images (transductive), as in the paper."
-        ),
-    ] = "running",
-    checkpoints: Annotated[
-        Literal["last", "top"],
-        Option(
-            help="Checkpoints to score. last: the last one. top: the mean over those with the highest training "
-            "accuracy, as in the paper."
-        ),
-    ] = "last",
-    rounds: Annotated[
-        int | None, Option(help="Number of random groupings of the classes. Default: 10, or 1 with --norm batch.")
-    ] = None,
-    seed: Annotated[int, Option(help="Random seed of the groupings.", callback=check_seed)] = 0,
-    data: Annotated[
-        str | None,
-        Option(
-            help="Other data to score on: omniglot, strokes or a folder. Default: the data of the run.",
-            autocompletion=complete(DRAWN),
-        ),
-    ] = None,
-    split: Annotated[Path | None, Option(help="With --data DIR: JSON file that names the test classes.")] = None,
-    data_root: DataRoot = None,
-    device: Device = "cpu",
-    json: Json = False,
-) -> None:
-    """Score a network on classes that it was not trained on, with the paper's protocol.
-
-    The test classes are divided at random into groups of WAY classes. Of each
-    class, SHOT random images are supports, the examples that define the class.
-    Its other images are queries. Such a task is also called an episode. The
-    score is the share of queries that are assigned to the right class.
-    """
-    from gaussproto.data.load import load_data
-    from gaussproto.evaluation import protocol
-    from gaussproto.runs.folder import RunFolder, load_checkpoints, run_evaluation
-
-    given_ways, given_shots = ways and parse_numbers(ways, "ways"), shots and parse_numbers(shots, "shots")
-    run = RunFolder(Path(target))
-    loaded = load_checkpoints(target, checkpoints)
-    networks = [checkpoint.network(device) for checkpoint in loaded]
-    config = _data_for(loaded[0].config, data, split)
-    with console.progress_bars() as bars:
-        images = load_data(config.for_evaluation(), data_root, bars).test
-        groups = given_ways or protocol.usual_ways(images), given_shots or protocol.usual_shots(images)
-        result = protocol.evaluate(networks, images, *groups, rounds=rounds, norm=norm, seed=seed, progress=bars)
-    if run.config.exists():
-        try:
-            run.write_evaluation(config.data, checkpoints, loaded, result, split)
-        except InputError as error:
-            console.say(f"warning: the scores are not saved: {error}")
-    if json:
-        evaluation = run_evaluation(target, config.data, checkpoints, loaded, result, split)
-        return console.print_json(evaluation.model_dump(mode="json"))
-    rows = [[f"{shot}-shot", *(result.score(way, shot).text() for way in result.ways)] for shot in result.shots]
-    title = f"{target} on {config.data}: accuracy in %, {norm} statistics, {result.classes:,} test classes"
-    console.print_table(title, ["", *(f"{way}-way" for way in result.ways)], rows, right=1)
-    groupings = f"mean over {result.rounds} random grouping{'s' * (result.rounds != 1)} of the classes"
-    known = [score.interval is not None for score in result.scores]
-    plus_minus = "± is the 95 % interval over characters" if any(known) else ""
-    left_out = "" if all(known) else "no ± where fewer than ten classes are tested or all score the same"
-    interval = "; ".join(filter(None, (plus_minus, left_out)))
-    std = "; std is the standard deviation over the checkpoints" if result.checkpoints > 1 else ""
-    return console.say(f"{groupings}; {interval}{std}")
-
-
-def _data_for(config: RunConfig, data: str | None, split: Path | None) -> DataConfig:
-    """Return the data of the run, or other data with the same appearance (size, channels, ink)."""
-    if data is None or _place(data) == _place(config.data.data):
-        if split:
-            raise InputError("--split is only for other data than the run's: name that data with --data")
-        return config.data
-    other = {"data": data, "split": split and str(split), "holdout": 0} | config.data.appearance()
-    return config.override(**other).data
-
-
-def _place(data: str) -> str | Path:
-    return data if data in DRAWN else Path(data).resolve()
 
 
 def show_training(bars: console.Bars, what: str, total: int, records: list[LogRecord], record: LogRecord) -> None:

@@ -20,6 +20,8 @@ from gaussproto.data.omniglot import SIDE, omniglot
 from gaussproto.data.picture import class_files, in_threads, read_image, resize, with_bright_ink
 from gaussproto.data.prepare import prepared, prepared_images
 from gaussproto.data.strokes import strokes
+from gaussproto.data.vinyals import NAME as VINYALS
+from gaussproto.data.vinyals import split_like_vinyals
 from gaussproto.errors import InputError
 from gaussproto.files import megabytes, memory
 from gaussproto.formulas.named import find_callable
@@ -148,11 +150,11 @@ def _drawn(config: DataConfig, data_root: Path | None, progress: Progress) -> tu
     if needed > memory():
         found = f"found {size}, which needs {megabytes(needed)}"
         raise InputError(f"image_size is too large for the memory of this machine ({found}): choose a smaller one")
-    if config.data == "omniglot":
-        return (
-            omniglot("train", size, data_root, progress, prepare=config.prepare, variants=config.variants),
-            omniglot("test", size, data_root, progress, prepare=config.prepare),
-        )
+    if config.data in ("omniglot", VINYALS):
+        train = omniglot("train", size, data_root, progress, prepare=config.prepare, variants=config.variants)
+        some = config.variants if config.data == VINYALS else 0  # of the second part, which has training characters too
+        test = omniglot("test", size, data_root, progress, prepare=config.prepare, variants=some)
+        return split_like_vinyals(train, test) if config.data == VINYALS else (train, test)
 
     def draw(size: int = size) -> LabelledImages:
         progress("drawing strokes", 0, 1)

@@ -147,7 +147,7 @@ def decode_verified(part: Part, source: Path, size: int, progress: Progress = si
 
 def published_files(part: Part, source: Path) -> dict[str, bytes]:
     """Return the PNG files of a part by name, in order. Raise InputError if some are missing or do not belong to it."""
-    files = _read_all(part, source)
+    files = read_files(part, source)
     drawings: dict[str, list[str]] = {f"{part.name}/{character}": [] for character in part.characters}
     for name in sorted(files):
         character, _, _ = name.rpartition("/")
@@ -163,10 +163,10 @@ def published_files(part: Part, source: Path) -> dict[str, bytes]:
     return {name: files[name] for names in drawings.values() for name in names}
 
 
-def _read_all(part: Part, source: Path) -> dict[str, bytes]:
-    """Return every PNG file by its path, which begins with the name of the part."""
+def read_files(part: Part, source: Path, endings: tuple[str, ...] = (".png",)) -> dict[str, bytes]:
+    """Return every file with one of the endings by its path. In a folder, the path begins with the name of the part."""
     if source.is_dir():
-        paths = source.rglob("*.png")
+        paths = (path for path in source.rglob("*") if path.name.endswith(endings))
         return {
             f"{part.name}/{path.relative_to(source).as_posix()}": read_file(path, "image file", LARGEST_DRAWING)
             for path in paths
@@ -174,7 +174,7 @@ def _read_all(part: Part, source: Path) -> dict[str, bytes]:
     try:
         content = BytesIO(read_file(source, "zip file", LARGEST_ZIP))
         with zipfile.ZipFile(content) as archive:
-            entries = [entry for entry in archive.infolist() if entry.filename.endswith(".png")]
+            entries = [entry for entry in archive.infolist() if entry.filename.endswith(endings)]
             for entry in entries:
                 size = max(entry.file_size, entry.compress_size)
                 if size > LARGEST_DRAWING or entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):

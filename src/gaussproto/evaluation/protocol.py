@@ -35,6 +35,7 @@ def evaluate(
     *,
     rounds: int | None = None,
     norm: Norm = "running",
+    within_alphabet: bool = False,
     seed: int = 0,
     progress: Progress = silent,
 ) -> Evaluation:
@@ -52,6 +53,7 @@ def evaluate(
             every image again.
         norm: the statistics of batch normalisation. `running` uses those of training, so each image is classified
             independently (inductive). `batch` uses those of the images in a group (transductive), as the paper does.
+        within_alphabet: draw each group from one alphabet, in one rotation. Its characters are more alike.
         seed: of the groupings.
         progress: called as the images are embedded.
 
@@ -77,7 +79,10 @@ def evaluate(
         raise InputError(f"images must be a LabelledImages object (found {kind}): {remedy}")
     rounds = ROUNDS[norm] if rounds is None else rounds
     check_groups(images, ways, shots, rounds)
-    each = [_class_accuracies(network, images, ways, shots, rounds, norm, seed, progress) for network in networks]
+    pools = by_alphabet(images, max(ways)) if within_alphabet else [torch.arange(images.way)]
+    each = [
+        _class_accuracies(network, images, pools, ways, shots, rounds, norm, seed, progress) for network in networks
+    ]
     scores = []
     for way, shot in each[0]:
         correct = torch.stack([accuracies[way, shot] for accuracies in each])  # (networks, C)
@@ -85,7 +90,13 @@ def evaluate(
         std = correct.mean(dim=1).std().item() if len(networks) > 1 else None
         scores.append(Score(way=way, shot=shot, accuracy=correct.mean().item(), interval=interval, std=std))
     return Evaluation(
-        norm=norm, classes=images.way, rounds=rounds, seed=seed, checkpoints=len(networks), scores=tuple(scores)
+        norm=norm,
+        within_alphabet=within_alphabet,
+        classes=images.way,
+        rounds=rounds,
+        seed=seed,
+        checkpoints=len(networks),
+        scores=tuple(scores),
     )
 
 
@@ -117,10 +128,25 @@ def check_groups(images: LabelledImages, ways: Sequence[int], shots: Sequence[in
         raise InputError(f"shots must be from 1 to {fewest - 1} (found {min(shots)} to {max(shots)}): {reason}")
 
 
+def by_alphabet(images: LabelledImages, way: int) -> list[Tensor]:
+    """Return the classes of each alphabet in each rotation. Raise InputError if one has fewer than `way` classes."""
+    pools: dict[tuple[str, str], list[int]] = {}
+    for c, (name, character) in enumerate(zip(images.classes, images.characters, strict=True)):
+        pools.setdefault((images.alphabets[c], name.removeprefix(character)), []).append(c)
+    for (alphabet, _), classes in pools.items():
+        if len(classes) < way:
+            raise InputError(
+                f"groups within an alphabet can have at most as many classes as the alphabet (found {way}-way, but "
+                f"{alphabet!r} has {len(classes)} classes): choose a smaller way"
+            )
+    return [torch.tensor(classes) for classes in pools.values()]
+
+
 @torch.inference_mode()
 def _class_accuracies(
     network: GaussianPrototypicalNetwork,
     images: LabelledImages,
+    pools: Sequence[Tensor],
     ways: Sequence[int],
     shots: Sequence[int],
     rounds: int,
@@ -136,7 +162,7 @@ def _class_accuracies(
     for way in ways:
         right, asked = torch.zeros(2, images.way, len(shots))
         generator = torch.Generator().manual_seed(seed)  # the same groupings for every network
-        for group, counted, index, there in groups_of_classes(images, way, rounds, generator):
+        for group, counted, index, there in groups_of_classes(images, way, rounds, generator, pools=pools):
             if embedded:
                 x = embedded[index]  # (G, way, M, D)
             else:
@@ -165,12 +191,13 @@ def _interval(by_class: Tensor, characters: Sequence[str]) -> float | None:
 
 
 def groups_of_classes(
-    images: LabelledImages, way: int, rounds: int, generator: torch.Generator, drawings: int | None = None
-) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
+    images: LabelledImages, way: int, rounds: int, generator: torch.Generator, drawings: int | None = None,
+    pools: Sequence[Tensor] | None = None,
+) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:  # fmt: skip
     """Divide all classes into random groups, once in each round, and yield G groups at a time.
 
-    M is `drawings`, or the size of the largest class. The last group is filled up with classes of earlier groups, whose
-    images do not count again.
+    M is `drawings`, or the size of the largest class. No group has classes of two `pools`; by default, all classes are
+    one pool. The last group of a pool is filled up with classes of its earlier groups, whose images do not count again.
 
     Yields:
         classes: (G, way) the classes of each group.
@@ -184,12 +211,13 @@ def groups_of_classes(
         order = torch.minimum(sample_drawings(counts, M, generator), counts[:, None] - 1)
         index = images.starts[:, None] + order  # (C, M)
         there = torch.arange(M) < counts[:, None]
-        classes = torch.randperm(images.way, generator=generator)
-        missing = -images.way % way
-        grouped = torch.cat([classes, classes[:missing]]).view(-1, way)
-        new = (torch.arange(images.way + missing) < images.way).view(-1, way)
+        grouped, new = [], []
+        for pool in pools or [torch.arange(images.way)]:
+            classes, missing = pool[torch.randperm(len(pool), generator=generator)], -len(pool) % way
+            grouped.append(torch.cat([classes, classes[:missing]]).view(-1, way))
+            new.append((torch.arange(len(pool) + missing) < len(pool)).view(-1, way))
         at_once = max(1, CLASSES // way)
-        for group, is_new in zip(grouped.split(at_once), new.split(at_once), strict=True):
+        for group, is_new in zip(torch.cat(grouped).split(at_once), torch.cat(new).split(at_once), strict=True):
             yield group, there[group] & is_new[..., None], index[group], there[group]
 
 

@@ -99,7 +99,9 @@ def caveats(budget: Budget, data: str) -> list[str]:
 
 
 def find_score(metrics: Metrics, task: Task, norm: Norm = "running", checkpoint: str = "top") -> Score | None:
-    evaluations = (each for each in metrics.evaluations if (each.norm, each.checkpoint) == (norm, checkpoint))
+    evaluations = (
+        e for e in metrics.evaluations if (e.norm, e.checkpoint, e.within_alphabet) == (norm, checkpoint, False)
+    )
     return next(filter(None, (evaluation.find(*task) for evaluation in evaluations)), None)
 
 

@@ -110,8 +110,9 @@ class RunSource:
 
     def scores(self, way: int, norm: Norm = "running") -> RunEvaluation:
         """Return the evaluation on the run's data with the most shots of that way. Prefer the last checkpoint."""
-        kind = (self.config.data.data, norm)
-        usable = [each for each in self.evaluations if (each.data, each.norm) == kind and way in each.ways]
+        kind = (self.config.data.data, norm, False)
+        kinds = ((each, (each.data, each.norm, each.within_alphabet)) for each in self.evaluations)
+        usable = [each for each, found in kinds if found == kind and way in each.ways]
         if not usable:
             raise InputError(
                 f"{self.path} has no {way}-way score with {norm} statistics: "

@@ -12,6 +12,7 @@ from gaussproto.errors import InputError
 from gaussproto.files import read_json
 from gaussproto.formulas.confidence import Calibration
 from gaussproto.provenance import Machine
+from gaussproto.runs.scores import ChallengeScore as ChallengeScore
 from gaussproto.runs.scores import Evaluation as Evaluation
 from gaussproto.runs.scores import Result as Result
 from gaussproto.runs.scores import RunEvaluation as RunEvaluation
@@ -104,6 +105,7 @@ class Metrics(Result):
         evaluations: the evaluations of the run, one for each data set, norm and choice of checkpoints.
         curve: scores of the snapshots, in the order of training.
         damage: the effect of damaged supports, if it was measured.
+        challenge: the result of Lake's one-shot challenge, if it was measured.
         calibration: the result of `gaussproto calibrate`, if it was run.
         sha256: checksum of the file, which `gaussproto` compares when it reads the file.
 
@@ -124,12 +126,15 @@ class Metrics(Result):
     evaluations: tuple[RunEvaluation, ...] = ()
     curve: tuple[CurvePoint, ...] = ()
     damage: DamageStudy | None = None
+    challenge: ChallengeScore | None = None
     calibration: CalibrationResult | None = None
     sha256: str | None = Field(default=None, exclude=True, repr=False)
 
-    def evaluation(self, data: str, norm: Norm, checkpoint: str, split: str | None = None) -> RunEvaluation | None:
+    def evaluation(
+        self, data: str, norm: Norm, checkpoint: str, split: str | None = None, within_alphabet: bool = False
+    ) -> RunEvaluation | None:
         """Return the evaluation on this data with this norm and choice of checkpoints ("last" or "top"), or None."""
-        key = (data, split, norm, checkpoint)
+        key = (data, split, norm, checkpoint, within_alphabet)
         return next((each for each in self.evaluations if each.key == key), None)
 
     def with_evaluation(self, new: RunEvaluation) -> Metrics:

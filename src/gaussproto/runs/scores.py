@@ -62,6 +62,7 @@ class Evaluation(Result):
 
     Attributes:
         norm: "running" (inductive: each image independently) or "batch" (transductive: each group of images together).
+        within_alphabet: whether each group was drawn from one alphabet.
         classes: number of test classes.
         rounds: how often the classes were divided into random groups.
         seed: seed of the groups.
@@ -79,6 +80,7 @@ class Evaluation(Result):
     """
 
     norm: Norm
+    within_alphabet: bool = False
     classes: int
     rounds: int
     seed: int
@@ -105,6 +107,50 @@ class Evaluation(Result):
         return sorted({score.shot for score in self.scores})
 
 
+class Mistake(Result):
+    """A wrong answer in Lake's challenge. All numbers count from 0."""
+
+    run: int
+    question: int
+    right: int  # the example of the same character
+    chosen: int  # the example that was chosen
+
+
+class ChallengeScore(Result):
+    """The result of Lake's one-shot challenge.
+
+    Attributes:
+        questions: number of questions.
+        wrong: number of wrong answers in each run.
+        mistakes: the wrong answers.
+
+    Examples:
+        >>> score = ChallengeScore(questions=400, wrong=(1, 0, 4), mistakes=())
+        >>> score.error, score.text()
+        (0.0125, '1.25 % (95 % interval: 0.5 to 2.9)')
+    """
+
+    questions: int
+    wrong: tuple[int, ...]
+    mistakes: tuple[Mistake, ...]
+
+    @property
+    def error(self) -> float:
+        return sum(self.wrong) / self.questions
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval of the error (Wilson), as if the questions were independent."""
+        from scipy.stats import binomtest  # slow to import
+
+        low, high = binomtest(sum(self.wrong), self.questions).proportion_ci(method="wilson")
+        return float(low), float(high)
+
+    def text(self) -> str:
+        low, high = self.interval
+        return f"{100 * self.error:.2f} % (95 % interval: {100 * low:.1f} to {100 * high:.1f})"
+
+
 class RunEvaluation(Evaluation):
     """An evaluation of the weights of a run."""
 
@@ -115,9 +161,9 @@ class RunEvaluation(Evaluation):
     episodes: tuple[int, ...] | None = None  # training episodes of each checkpoint
 
     @property
-    def key(self) -> tuple[str, str | None, Norm, str]:
+    def key(self) -> tuple[str, str | None, Norm, str, bool]:
         """The key of the evaluation: a run keeps one evaluation for each key."""
-        return self.data, self.split, self.norm, self.checkpoint
+        return self.data, self.split, self.norm, self.checkpoint, self.within_alphabet
 
     @property
     def checkpoint_text(self) -> str:
@@ -125,7 +171,8 @@ class RunEvaluation(Evaluation):
 
     @property
     def description(self) -> str:
-        return f"{self.data}, {self.norm} statistics, {self.checkpoint_text}, {self.classes:,} test classes"
+        within = ", groups within an alphabet" if self.within_alphabet else ""
+        return f"{self.data}, {self.norm} statistics, {self.checkpoint_text}, {self.classes:,} test classes{within}"
 
     def merged_with(self, before: RunEvaluation | None) -> RunEvaluation:
         """Add the scores of an earlier evaluation, if it measured the same weights in the same way."""

@@ -1,0 +1,113 @@
+/** The answer in words, the classes by probability, and why: the nearest examples. */
+
+import { byId, h, percent, reconcile } from "./element.js";
+import { show } from "./images.js";
+import { classById, colour, exampleById, on, set, state, way } from "./state.js";
+
+const rows = new Map();
+let bars = null;
+let why = null;
+
+export function startAnswer() {
+  on("answer gallery query", draw);
+  draw();
+}
+
+const number = (value) => value.toPrecision(3);
+
+function draw() {
+  drawVerdict();
+  const place = byId("answer");
+  const { answer } = state;
+  if (!answer || answer.blank) {
+    bars = why = null;
+    rows.clear();
+    return place.replaceChildren(...(state.query ? [] : [emptyState()]));
+  }
+  if (!bars) {
+    bars = h("ol", { class: "bars", "aria-label": "Classes by probability" });
+    why = h("div", { class: "why" });
+    place.replaceChildren(bars, why);
+  }
+  reconcile(bars, rows, answer.classes, bar);
+  drawWhy(answer);
+}
+
+function drawVerdict() {
+  const place = byId("verdict");
+  const { answer } = state;
+  place.className = "verdict";
+  if (!answer) return place.replaceChildren();
+  if (answer.blank) return place.replaceChildren(h("strong", {}, "Blank"), h("span", {}, "There is nothing in this image."));
+  const [best] = answer.classes;
+  if (answer.unknown) {
+    place.classList.add("unknown");
+    return place.replaceChildren(h("strong", {}, "Unknown"), h("span", {}, `It is far from every class. The nearest is “${best.name}”.`));
+  }
+  place.classList.add(colour(best.name));
+  return place.replaceChildren(
+    h("strong", { title: best.name }, best.name),
+    h("span", { class: "sure" }, `${percent(best.probability)} sure`),
+  );
+}
+
+function bar() {
+  const name = h("span", { class: "bar-name" });
+  const fill = h("span", { class: "bar-fill" });
+  const share = h("span", { class: "bar-share" });
+  const distance = h("span", { class: "bar-distance" });
+  const element = h("li", {}, name, h("span", { class: "bar-line" }, fill), share, distance);
+  return {
+    element,
+    update(c) {
+      element.className = colour(c.name);
+      name.textContent = name.title = c.name;
+      fill.style.width = `${100 * c.probability}%`;
+      share.textContent = percent(c.probability);
+      distance.textContent = `distance ${number(c.distance)}`;
+      const far = c.threshold !== null && c.distance > c.threshold;
+      distance.classList.toggle("far", far);
+      distance.title = c.threshold === null ? "" : `Up to ${number(c.threshold)} counts as ${c.name}.`;
+    },
+  };
+}
+
+function drawWhy(answer) {
+  const [best, next] = answer.classes;
+  const near = answer.nearest.filter((one) => exampleById(one.id));
+  why.replaceChildren(
+    h("h3", {}, "Why"),
+    h("p", {}, reason(answer, best, next)),
+    h("div", { class: "near" }, ...near.map(nearExample)),
+  );
+}
+
+function reason(answer, best, next) {
+  const shots = classById(best.id)?.examples.length ?? 0;
+  if (answer.unknown && best.threshold !== null) {
+    return `Its distance to “${best.name}” is ${number(best.distance)}. Up to ${number(best.threshold)} would count as “${best.name}”.`;
+  }
+  const mean = shots > 1 ? `the mean of your ${shots} examples of “${best.name}”` : `your example of “${best.name}”`;
+  if (!next) return `It is nearest to ${mean}.`;
+  return `It is at distance ${number(best.distance)} from ${mean}, and at ${number(next.distance)} from “${next.name}”. Nearest examples:`;
+}
+
+function nearExample(one) {
+  const example = exampleById(one.id);
+  const name = classById(example.class)?.name ?? "";
+  const image = h("img", { alt: "", width: 64, height: 64 });
+  if (example.has_image) show(image, example, 96, "given");
+  return h("button", {
+    type: "button", class: `near-face ${colour(name)}`, "data-example": one.id, "aria-label": `Example of ${name} at distance ${number(one.distance)}`,
+    onpointerenter: () => set({ hot: one.id }), onpointerleave: () => set({ hot: null }),
+    onfocus: () => set({ hot: one.id }), onblur: () => set({ hot: null }),
+    onclick: () => set({ selected: one.id }),
+  }, h("span", { class: "paper" }, image), h("span", { class: "near-text" }, number(one.distance)));
+}
+
+function emptyState() {
+  const steps = way() < 2
+    ? ["Teach two symbols or more.", "Draw one of them here, a little differently.", "The answer appears while you draw."]
+    : ["Draw one of your symbols here, a little differently.", "The answer appears while you draw.", "Then draw something else: it is “unknown”."];
+  return h("ol", { class: "how" }, ...steps.map((step) => h("li", {}, step)));
+}

@@ -49,7 +49,8 @@ function card(given) {
       element.className = `card ${colour(c.name)}`;
       if (!name.querySelector("input")) name.textContent = c.name;
       name.title = c.name;
-      shots.textContent = count(c.examples.length, "example");
+      shots.textContent = String(c.examples.length);
+      shots.title = count(c.examples.length, "example");
       add.setAttribute("aria-label", `Add the drawing to ${c.name}`);
       add.title = "Add the drawing here";
       add.disabled = !hasDrawing();

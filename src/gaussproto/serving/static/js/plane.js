@@ -8,7 +8,8 @@ import { setWeights } from "./sync.js";
 
 const DURATION = 500; // milliseconds
 const FACE = 30; // side of a thumbnail
-const FACES = 60; // more examples than this are dots
+const FACES = 60; // more marks than this are dots
+const ROOMY = 14; // up to so many marks the thumbnails are larger
 const STAR = "M0-9l2.6 5.6 6.1.8-4.5 4.2 1.2 6.1L0 3.7l-5.4 3 1.2-6.1-4.5-4.2 6.1-.8z";
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -17,6 +18,7 @@ const shown = new Map(); // key → {mark, from, to, parts}
 let frame = 0;
 let began = 0;
 let compared = null;
+let zoom = 1; // of the thumbnails
 
 export function startPlane() {
   layers = ["areas", "lines", "circles", "faces", "stars", "query", "texts"].map((name) => s("g", { class: name }));
@@ -48,6 +50,7 @@ function draw(jump = false) {
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   const marks = scene(width, height);
   svg.classList.toggle("many", marks.length > FACES);
+  zoom = marks.length > ROOMY ? 1 : 1.3;
   const keep = new Set(marks.map((one) => one.key));
   for (const [key, entry] of shown) {
     if (keep.has(key)) continue;
@@ -86,7 +89,7 @@ function enter(one) {
   return entry;
 }
 
-const move = (part, { x, y }) => part.setAttribute("transform", `translate(${x.toFixed(2)} ${y.toFixed(2)})`);
+const move = (part, { x, y }, scale = 1) => part.setAttribute("transform", `translate(${x.toFixed(2)} ${y.toFixed(2)}) scale(${scale})`);
 
 function exampleParts({ id }) {
   const circle = s("circle", { class: "confidence", "data-example": id });
@@ -117,7 +120,7 @@ function exampleParts({ id }) {
     place(now) {
       move(circle, now);
       circle.setAttribute("r", Math.max(0, now.r).toFixed(2));
-      move(face, now);
+      move(face, now, zoom);
     },
   };
 }
@@ -140,8 +143,10 @@ function classParts() {
     place(now) {
       move(area, now);
       area.setAttribute("r", Math.max(0, now.r).toFixed(2));
-      move(star, now);
-      move(text, now);
+      // the prototype of one example is the example: the star sits on its corner, not on the drawing
+      const aside = now.beside ? (FACE / 2) * zoom : 0;
+      move(star, { x: now.x + aside, y: now.y - aside });
+      move(text, { x: now.x, y: now.y - (now.beside ? aside - 4 : 0) });
     },
   };
 }
@@ -162,8 +167,8 @@ function queryParts() {
       if (file) image.setAttribute("href", URL.createObjectURL(file));
     },
     place(now) {
-      move(group, now);
-      move(text, now);
+      move(group, now, zoom);
+      move(text, { x: now.x, y: now.y + (FACE / 2) * (zoom - 1) });
     },
   };
 }

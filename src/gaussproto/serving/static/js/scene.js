@@ -5,7 +5,7 @@ import { classById, colour, state } from "./state.js";
 
 /**
  * @typedef {{key: string, kind: "example"|"class"|"query"|"line", id?: string, colour: string, x: number, y: number,
- *   r?: number, x2?: number, y2?: number, label?: string, strong?: boolean}} Mark
+ *   r?: number, x2?: number, y2?: number, label?: string, strong?: boolean, beside?: boolean}} Mark
  */
 
 const MARGIN = 34; // pixels
@@ -38,6 +38,7 @@ const nameOf = (id) => classById(id)?.name ?? "";
 
 const classMark = (c) => ({
   key: `class ${c.id}`, kind: "class", id: c.id, colour: colour(nameOf(c.id)), label: nameOf(c.id), ...align(c), r: c.radius * state.plane.unit,
+  beside: classById(c.id)?.examples.length === 1,
 });
 
 const exampleMark = (e) => ({

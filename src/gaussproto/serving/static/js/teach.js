@@ -145,16 +145,17 @@ function coach() {
 
 function drawSamples() {
   const box = byId("ready-sets");
-  const wanted = samples.length > 0 && classes().length === 0;
-  box.hidden = !wanted;
-  const key = wanted ? samples.map((sample) => sample.id).join() : "";
+  const first = classes().length === 0;
+  box.hidden = samples.length === 0;
+  box.classList.toggle("small", !first);
+  const key = `${first} ${samples.map((sample) => sample.id).join()}`;
   if (box.dataset.shows === key) return;
   box.dataset.shows = key;
-  box.replaceChildren(
-    h("p", {}, "No pen at hand? Load a ready set:"),
-    h("div", { class: "row" }, ...samples.map((sample) =>
-      h("button", { class: "button", type: "button", title: sample.about, onclick: () => loadSet(sample) }, sample.name))),
-  );
+  const row = h("div", { class: "row" }, ...samples.map((sample) =>
+    h("button", { class: "button", type: "button", title: sample.about, onclick: () => loadSet(sample) }, sample.name)));
+  box.replaceChildren(...(first
+    ? [h("p", {}, "No pen at hand? Load five characters of a ready alphabet:"), row]
+    : [h("details", {}, h("summary", {}, "Add a ready alphabet"), row)]));
 }
 
 export async function loadSet(sample = samples[0]) {

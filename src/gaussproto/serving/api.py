@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -20,19 +21,19 @@ from starlette.types import ASGIApp
 
 from gaussproto.errors import InputError
 from gaussproto.provenance import version
-from gaussproto.serving.bodies import Malformed, WrongType
+from gaussproto.serving.bodies import NOT_JSON, MalformedError, WrongTypeError
 from gaussproto.serving.description import describe, described_page
 from gaussproto.serving.galleries import Galleries
 from gaussproto.serving.metrics import TYPE, Metrics
 from gaussproto.serving.models import ExamplesIn, Failure, Health, ImagesIn, Ready
 from gaussproto.serving.routes import router
 from gaussproto.serving.safety import API, Access, Guard, failure
-from gaussproto.serving.store import Conflict, NotFound, Store
-from gaussproto.serving.worker import Busy, Worker
+from gaussproto.serving.store import ConflictError, NotFoundError, Store
+from gaussproto.serving.worker import BusyError, Worker
 from gaussproto.setting_types import first_problem
 
 STATIC = Path(__file__).parent / "static"
-STATUS: dict[type[Exception], int] = {NotFound: 404, Conflict: 409, WrongType: 415, Malformed: 400}
+STATUS: dict[type[Exception], int] = {NotFoundError: 404, ConflictError: 409, WrongTypeError: 415, MalformedError: 400}
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": Failure, "description": text}
     for status, text in (
@@ -45,6 +46,11 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         (422, "Something in the request is not valid."),
         (503, "The server is busy."),
     )
+}
+SENTENCES = {
+    400: NOT_JSON,
+    404: "there is nothing at this path: see /docs",
+    405: "this path does not take this method: see /docs",
 }
 NO_PAGE = "<!doctype html><title>gaussproto</title><p>The page of the studio is not installed. The API is at /docs."
 
@@ -86,7 +92,7 @@ def _add_state(app: FastAPI, galleries: Galleries, metrics: Metrics) -> None:
     async def ready() -> Ready:
         """Tell whether the server can classify: the network is loaded and the store answers."""
         if not worker.ready:
-            raise Busy
+            raise BusyError
         await galleries.in_store(store.check)
         return Ready()
 
@@ -107,30 +113,26 @@ def _add_errors(app: FastAPI) -> None:
         return answer(STATUS.get(type(error), 422), str(error))
 
     @app.exception_handler(RequestValidationError)
-    async def invalid(_: Request, error: RequestValidationError) -> Response:
-        found = error.errors()
-        if found and found[0]["type"] == "json_invalid":
-            return answer(400, "the body is not valid JSON: check it")
-        problem = ValidationError.from_exception_data("request", [_line(each) for each in found[:1]])
-        return answer(422, f"the request is not valid ({first_problem(problem)}): see /docs")
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        kind, found = error.errors()[0]["type"], request.headers.get("content-type", "")
+        if kind == "json_invalid":
+            return answer(400, NOT_JSON)
+        if kind == "model_attributes_type" and not found.startswith("application/json"):
+            return answer(415, f"the content type must be application/json (found {found[:100]!r})")
+        return answer(422, f"the request is not valid ({first_problem(cast(ValidationError, error))}): see /docs")
 
     @app.exception_handler(HTTPException)
     async def refused(_: Request, error: HTTPException) -> Response:
-        sentences = {
-            404: "there is nothing at this path: see /docs",
-            405: "this path does not take this method: see /docs",
-        }
-        return answer(error.status_code, sentences.get(error.status_code, str(error.detail)), dict(error.headers or {}))
+        sentence = SENTENCES.get(error.status_code, str(error.detail))
+        return answer(error.status_code, sentence, dict(error.headers or {}))
 
-    @app.exception_handler(Busy)
-    async def busy(_: Request, __: Busy) -> Response:
+    @app.exception_handler(BusyError)
+    async def busy(_: Request, __: BusyError) -> Response:
         return answer(503, "the server is busy: try again in a moment", {"retry-after": "1"})
 
     @app.exception_handler(DBAPIError)
     @app.exception_handler(PoolTimeout)
     async def store_error(_: Request, error: Exception) -> Response:
-        import logging
-
         logging.getLogger("uvicorn.error").error("the store failed: %s", error)
         return answer(503, "the store does not answer: try again in a moment", {"retry-after": "5"})
 
@@ -139,25 +141,11 @@ def _add_errors(app: FastAPI) -> None:
         return answer(500, "something went wrong in the server: its log says what")
 
 
-def _line(error: Any) -> Any:
-    """Return an error of FastAPI as pydantic takes it."""
-    from pydantic_core import PydanticCustomError
-
-    place = tuple(part for part in error["loc"] if part not in ("body", "query", "path", "header")) or error["loc"]
-    problem = PydanticCustomError("value_error", "{message}", {"message": _message(place, error)})
-    return {"type": problem, "loc": place, "input": None}
-
-
-def _message(place: tuple[Any, ...], error: Any) -> str:
-    message = str(error["msg"]).removeprefix("Value error, ")
-    return f"{'.'.join(map(str, place))}: {message[:1].lower()}{message[1:]}"
-
-
 def _add_pages(app: FastAPI) -> None:
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            about = {"title": app.title, "version": app.version, "summary": app.summary}
-            app.openapi_schema = describe(get_openapi(**about, routes=app.routes), (ExamplesIn, ImagesIn))
+            drafted = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
+            app.openapi_schema = describe(drafted, (ExamplesIn, ImagesIn))
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]

@@ -16,17 +16,18 @@ from gaussproto.setting_types import first_problem
 
 M = TypeVar("M", bound=Model)
 
+NOT_JSON = "the body cannot be read as JSON: check it"
 LARGEST_FILE = 16_000_000  # bytes
 LARGEST_FIELD = 4 * LONGEST_NAME  # bytes of a text
 IN_MEMORY = {"MAX_MEMORY_FILE_SIZE": 1 << 40, "MAX_FIELDS": 2 * MOST_IMAGES, "MAX_FIELD_SIZE": 100_000_000}
 NAME = TypeAdapter(Name)
 
 
-class WrongType(InputError):
+class WrongTypeError(InputError):
     """The body has a type that the request cannot have."""
 
 
-class Malformed(InputError):
+class MalformedError(InputError):
     """The body is not what its type says."""
 
 
@@ -73,12 +74,9 @@ def read_json(model: type[M], body: bytes) -> M:
     try:
         return model.model_validate_json(body)
     except ValidationError as error:
-        raise InputError(problem_of(error)) from None
-
-
-def problem_of(error: ValidationError) -> str:
-    """Return the first problem of a body in one sentence."""
-    return f"the body is not what this request takes ({first_problem(error)}): see /docs"
+        if error.errors()[0]["type"] == "json_invalid":
+            raise MalformedError(NOT_JSON) from None
+        raise InputError(f"the request is not valid ({first_problem(error)}): see /docs") from None
 
 
 def check_name(value: str, what: str) -> str:
@@ -93,27 +91,27 @@ def read_form(content_type: str, body: bytes, texts: set[str], files: set[str]) 
     kind, options = parse_options_header(content_type)
     if kind != b"multipart/form-data":
         found = repr(content_type[:100]) if content_type else "none"
-        raise WrongType(f"the content type must be multipart/form-data or application/json (found {found})")
+        raise WrongTypeError(f"the content type must be multipart/form-data or application/json (found {found})")
     form = Form({}, [])
 
     def on_field(field: Any) -> None:
         name = _text(field.field_name, "name of a field")
         if name in files:
-            raise Malformed(f"the field {name!r} must be a file: send it with a file name")
+            raise MalformedError(f"the field {name!r} must be a file: send it with a file name")
         if name not in texts:
-            raise Malformed(f"unknown field {name[:100]!r}: this request takes {', '.join(sorted(texts | files))}")
+            raise MalformedError(f"unknown field {name[:100]!r}: this request takes {', '.join(sorted(texts | files))}")
         if len(field.value or b"") > LARGEST_FIELD:
-            raise Malformed(f"the field {name!r} must have at most {LARGEST_FIELD} bytes: shorten it")
+            raise MalformedError(f"the field {name!r} must have at most {LARGEST_FIELD} bytes: shorten it")
         form.texts[name] = _text(field.value or b"", f"field {name!r}")
 
     def on_file(file: Any) -> None:
         field = _text(file.field_name, "name of a field")
         if field not in files:
-            raise Malformed(f"unknown file field {field[:100]!r}: this request takes {', '.join(sorted(files))}")
+            raise MalformedError(f"unknown file field {field[:100]!r}: this request takes {', '.join(sorted(files))}")
         file.file_object.seek(0)
         form.files.append((field, _file_name(file.file_name, len(form.files) + 1), file.file_object.read()))
         if len(form.files) > MOST_IMAGES:
-            raise Malformed(f"a request takes at most {MOST_IMAGES} files: send several requests")
+            raise MalformedError(f"a request takes at most {MOST_IMAGES} files: send several requests")
 
     try:
         parser = FormParser(
@@ -122,7 +120,7 @@ def read_form(content_type: str, body: bytes, texts: set[str], files: set[str]) 
         parser.write(body)
         parser.finalize()
     except FormParserError as error:
-        raise Malformed(f"the multipart body cannot be read ({error}): check how it was made") from None
+        raise MalformedError(f"the multipart body cannot be read ({error}): check how it was made") from None
     return form
 
 
@@ -159,7 +157,7 @@ def _text(value: bytes | None, what: str) -> str:
     try:
         return (value or b"").decode()
     except UnicodeDecodeError:
-        raise Malformed(f"the {what} is not valid UTF-8: encode it") from None
+        raise MalformedError(f"the {what} is not valid UTF-8: encode it") from None
 
 
 def _file_name(value: bytes | None, i: int) -> str:

@@ -26,7 +26,7 @@ from gaussproto.serving.bodies import Upload, check_name
 from gaussproto.serving.models import LONGEST_NAME, Answers
 from gaussproto.serving.opened import OpenedGallery
 from gaussproto.serving.pictures import prepare, whole_png
-from gaussproto.serving.store import Conflict, NewExample, NotFound, Store
+from gaussproto.serving.store import ConflictError, NewExample, NotFoundError, Store
 from gaussproto.serving.worker import Worker, encoder_names
 
 T = TypeVar("T")
@@ -86,7 +86,7 @@ class Galleries:
             try:
                 if opened is None or await self.in_store(self.store.version, gallery) != opened.version:
                     opened = await self._read(gallery)
-            except NotFound:
+            except NotFoundError:
                 self._opened.pop(gallery, None)
                 self._locks.pop(gallery, None)
                 raise
@@ -155,7 +155,9 @@ class Galleries:
             opened = await self.open(gallery)
             row = await self.in_store(self.store.image, gallery, example)
             if row.image is None:
-                raise Conflict(f"the example {example!r} has no image, so it cannot be damaged: add it as an image")
+                raise ConflictError(
+                    f"the example {example!r} has no image, so it cannot be damaged: add it as an image"
+                )
             with self.worker.place():
                 upload = Upload(row.name, row.image, damage=values["damage"])
                 x, s, blank = await self._embed_one(upload, opened.encoder)
@@ -194,10 +196,10 @@ class Galleries:
         settings = found.settings
         if settings.source not in encoder_names():
             usable = ", ".join(encoder_names())
-            raise Conflict(f"{file_name} was made with weights that this server does not have: it has {usable}")
+            raise ConflictError(f"{file_name} was made with weights that this server does not have: it has {usable}")
         encoder = await self.worker.encoder(settings.source)
         if settings.digest != encoder.digest:
-            raise Conflict(f"{file_name} was made with other weights {settings.source}: create it again")
+            raise ConflictError(f"{file_name} was made with other weights {settings.source}: create it again")
         if settings.image_size_used < encoder.smallest_image:
             raise InputError(f"{file_name} is a damaged gallery (its images are too small): create it again")
         parameters = {key: getattr(settings, key) for key in USED if getattr(settings, key) is not None}
@@ -220,16 +222,18 @@ class Galleries:
         opened = await self.open(gallery)
         rows = [row for row in opened.stored.examples if row.has_image]
         if not rows:
-            raise Conflict("no example of this gallery has an image: only examples that were added as images have one")
+            raise ConflictError(
+                "no example of this gallery has an image: only examples that were added as images have one"
+            )
         folders = folder_names([opened.class_names[getattr(row, "class")] for row in rows])
         taken: set[str] = set()
-        file = tempfile.TemporaryFile()
+        file = tempfile.TemporaryFile()  # noqa: SIM115 (the response closes it)
         with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
             for row in rows:
                 folder = folders[opened.class_names[getattr(row, "class")]]
                 try:
                     image = (await self.in_store(self.store.image, gallery, row.id)).image
-                except NotFound:
+                except NotFoundError:
                     continue  # deleted meanwhile
                 path = _free_path(folder, row.name, taken)
                 archive.writestr(path, await self.decoding(whole_png, image, row.name))

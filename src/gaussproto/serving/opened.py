@@ -29,7 +29,7 @@ from gaussproto.serving.models import (
     PlaneOut,
     Point,
 )
-from gaussproto.serving.store import Conflict, Stored
+from gaussproto.serving.store import ConflictError, Stored
 
 CIRCLE = 0.1  # of the width of the plane: the diameter of the median circle
 
@@ -74,7 +74,7 @@ class OpenedGallery:
         return Embedded(x, s.reshape(-1, D, D) if s.shape[1] == D * D > D else s)
 
     def classifier(self, weights: Weights) -> GaussianPrototypeClassifier:
-        """Return the fitted classifier. Raise Conflict if the gallery has too few classes."""
+        """Return the fitted classifier. Raise ConflictError if the gallery has too few classes."""
         with self._lock:
             if weights not in self._classifiers:
                 self._classifiers[weights] = self._fitted(weights)
@@ -85,16 +85,17 @@ class OpenedGallery:
         if len(set(labels)) < 2:
             found = f"found {len(set(labels))}"
             old = f" {self.stale} examples without an image were made with other weights." if self.stale else ""
-            raise Conflict(f"a gallery needs two classes with examples to classify ({found}): add examples.{old}")
-        chosen = {"temperature": self.stored.parameters.get("temperature"), "weights": weights}
+            raise ConflictError(f"a gallery needs two classes with examples to classify ({found}): add examples.{old}")
+        parameters = self.stored.parameters
         clf = GaussianPrototypeClassifier(
             self.stored.gallery.encoder,
             ink=self.encoder.ink,
             prepare=self.encoder.prepare,
-            image_size=self.stored.parameters.get("image_size"),
-            distance=self.stored.parameters.get("distance"),
+            image_size=parameters.get("image_size"),
+            distance=parameters.get("distance"),
+            temperature=parameters.get("temperature"),
             reject=self.stored.gallery.reject,
-            **chosen,
+            weights=weights,
         )
         names = [row.name for row in self.known]
         clf.restore(self.encoder, self.embedded, labels, names)
@@ -213,7 +214,7 @@ class OpenedGallery:
     def plane(self) -> Plane:
         """The plane in which the examples vary most."""
         if not self.known:
-            raise Conflict("the gallery has no examples, so there is no plane: add an example")
+            raise ConflictError("the gallery has no examples, so there is no plane: add an example")
         return principal_plane(self.embedded.x)
 
     def on_plane(self, weights: Weights) -> PlaneOut:

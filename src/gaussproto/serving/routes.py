@@ -37,6 +37,7 @@ from gaussproto.serving.models import (
 )
 from gaussproto.serving.pictures import given_png, seen_png
 from gaussproto.serving.samples import list_samples, load_sample
+from gaussproto.serving.store import NotFoundError
 from gaussproto.serving.worker import ABOUT, DEFAULT, check_encoder, encoder_names
 
 LARGEST_VIEW = 1024  # pixels
@@ -57,6 +58,11 @@ def body_of(model: type[Model], **texts: Any) -> dict[str, Any]:
     json_schema = {"$ref": f"#/components/schemas/{model.__name__}"}
     content = {"application/json": {"schema": json_schema}, "multipart/form-data": {"schema": form}}
     return {"requestBody": {"required": True, "content": content}}
+
+
+def file_of(media_type: str) -> dict[int | str, dict[str, Any]]:
+    """Return the description of a response that is a file."""
+    return {200: {"content": {media_type: {"schema": {"type": "string", "format": "binary"}}}}}
 
 
 def galleries_of(request: Request) -> Galleries:
@@ -194,7 +200,7 @@ async def add_examples(opened: Opened, gallery: Id, request: Request, content_ty
 @router.get(
     "/galleries/{gallery}/examples/{example}/image",
     response_class=Response,
-    responses={200: {"content": {"image/png": {}}}, 304: {"description": "It has not changed."}},
+    responses=file_of("image/png") | {304: {"description": "It has not changed."}},
 )
 async def image(
     opened: Opened, gallery: Id, example: Id, size: Annotated[int, Query(ge=8, le=LARGEST_VIEW)] = 96,
@@ -207,9 +213,7 @@ async def image(
     if tag in if_none_match:
         return Response(status_code=304, headers={"etag": tag} | REVALIDATE)
     if row.image is None:
-        return Response(
-            '{"error": "this example has no image: it came from a gallery file"}', 404, None, "application/json"
-        )
+        raise NotFoundError("this example has no image: it came from a gallery file")
     if view == "seen":
         content = await opened.decoding(seen_png, row.image, row.name, row.damage, look)
     else:
@@ -262,18 +266,14 @@ async def embed(
     return Embeddings(encoder=encoder, embeddings=x.tolist(), precisions=None if s is None else s.tolist())
 
 
-@router.get(
-    "/galleries/{gallery}/file", response_class=Response, responses={200: {"content": {"application/octet-stream": {}}}}
-)
+@router.get("/galleries/{gallery}/file", response_class=Response, responses=file_of("application/octet-stream"))
 async def gallery_file(opened: Opened, gallery: Id) -> Response:
     """Return the gallery file, as `gaussproto enroll` writes it."""
     headers = {"content-disposition": 'attachment; filename="studio.gallery"'}
     return Response(await opened.file(gallery), 200, headers, "application/octet-stream")
 
 
-@router.get(
-    "/galleries/{gallery}/examples.zip", response_class=Response, responses={200: {"content": {"application/zip": {}}}}
-)
+@router.get("/galleries/{gallery}/examples.zip", response_class=Response, responses=file_of("application/zip"))
 async def examples_zip(opened: Opened, gallery: Id) -> Response:
     """Return the images of the examples as a zip of CLASS/NAME.png files."""
     file = await opened.zipped(gallery)

@@ -25,8 +25,9 @@ UNREAD = 5.0  # seconds for which the rest of a refused body is read, so that th
 FORBIDDEN = re.compile(r"[\x00-\x1f\x7f\\]")  # in a path
 
 HEADERS = [
-    (b"content-security-policy", b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
-     b"connect-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'; manifest-src 'self'"),
+    (b"content-security-policy", b"default-src 'none'; script-src 'self'; style-src 'self'; "
+     b"img-src 'self' blob: data:; connect-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'; "
+     b"manifest-src 'self'"),
     (b"permissions-policy", b"camera=(self), microphone=(), geolocation=(), payment=(), usb=()"),
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -69,7 +70,7 @@ class Access:
         return kind.lower() == "bearer" and same
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """A request that does not reach the API."""
 
     def __init__(self, status: int, sentence: str, *headers: tuple[bytes, bytes]) -> None:
@@ -101,7 +102,7 @@ class Guard:
 
         try:
             self._check(scope)
-        except Refused as refused:
+        except RefusedError as refused:
             await _read_rest(receive)
             return await _refuse(send_safely, refused)
         if scope["method"] in ("GET", "HEAD") and not _has_body(scope):
@@ -114,7 +115,7 @@ class Guard:
         try:
             try:
                 await self._read(scope, receive, parts)
-            except Refused as refused:
+            except RefusedError as refused:
                 if refused.status != 408:
                     await _read_rest(receive)
                 return await _refuse(send, refused)
@@ -135,7 +136,7 @@ class Guard:
 
     async def _read(self, scope: Scope, receive: Receive, parts: list[bytes]) -> None:
         most = LARGE_BODY if WITH_FILES.match(scope["path"]) else SMALL_BODY
-        too_large = Refused(413, f"the body of this request must have at most {most:,} bytes: send less at once")
+        too_large = RefusedError(413, f"the body of this request must have at most {most:,} bytes: send less at once")
         declared = _header(scope, b"content-length")
         if declared and declared.isdigit() and int(declared[:20]) > most:
             raise too_large
@@ -146,7 +147,7 @@ class Guard:
                 async with asyncio.timeout_at(started + PATIENCE + received / PACE):
                     message = await receive()
             except TimeoutError:
-                raise Refused(408, "the body of the request came too slowly: send it again") from None
+                raise RefusedError(408, "the body of the request came too slowly: send it again") from None
             if message["type"] == "http.disconnect":
                 raise ConnectionError
             part = message.get("body", b"")
@@ -156,31 +157,31 @@ class Guard:
             if received > most:
                 raise too_large
             if self.buffered > ALL_BODIES:
-                raise Refused(503, "the server is busy: try again in a moment", (b"retry-after", b"1"))
+                raise RefusedError(503, "the server is busy: try again in a moment", (b"retry-after", b"1"))
             if not message.get("more_body"):
                 return
 
     def _check(self, scope: Scope) -> None:
-        """Raise Refused if the request comes from a place that it must not come from."""
+        """Raise RefusedError if the request comes from a place that it must not come from."""
         headers = scope["headers"]
         if sum(len(name) + len(value) for name, value in headers) > LARGEST_HEAD:
-            raise Refused(431, f"the headers of a request must have at most {LARGEST_HEAD:,} bytes: send fewer")
+            raise RefusedError(431, f"the headers of a request must have at most {LARGEST_HEAD:,} bytes: send fewer")
         hosts = [value for name, value in headers if name == b"host"]
         host = hosts[0].decode("latin-1") if len(hosts) == 1 else ""
         if not self.access.knows_host(host):
             remedy = "start the server with --allow-host and its name"
-            raise Refused(421, f"this server does not answer to the host {host[:100]!r}: {remedy}")
+            raise RefusedError(421, f"this server does not answer to the host {host[:100]!r}: {remedy}")
         writes, is_api = scope["method"] not in SAFE_METHODS, scope["path"].startswith("/api/")
         origin = _header(scope, b"origin")
         if origin is not None and (writes or is_api) and not _same_origin(origin, host):
-            raise Refused(403, "other sites may not use this server: open its own page")
+            raise RefusedError(403, "other sites may not use this server: open its own page")
         if (writes or is_api) and _header(scope, b"sec-fetch-site") == "cross-site":
-            raise Refused(403, "other sites may not use this server: open its own page")
+            raise RefusedError(403, "other sites may not use this server: open its own page")
         if FORBIDDEN.search(scope["path"]):
-            raise Refused(400, "the path of the request contains characters that no path here has: check it")
+            raise RefusedError(400, "the path of the request contains characters that no path here has: check it")
         if is_api and scope["path"] not in OPEN and not self.access.knows_token(_header(scope, b"authorization") or ""):
             remedy = "send the token of the server as `Authorization: Bearer TOKEN`"
-            raise Refused(401, f"the token is missing or wrong: {remedy}", (b"www-authenticate", b"Bearer"))
+            raise RefusedError(401, f"the token is missing or wrong: {remedy}", (b"www-authenticate", b"Bearer"))
 
 
 def failure(sentence: str) -> bytes:
@@ -188,7 +189,7 @@ def failure(sentence: str) -> bytes:
     return json.dumps({"error": sentence}).encode()
 
 
-async def _refuse(send: Send, refused: Refused) -> None:
+async def _refuse(send: Send, refused: RefusedError) -> None:
     body = failure(refused.sentence)
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     headers += [(b"connection", b"close"), (b"cache-control", b"no-store"), *refused.headers]

@@ -7,20 +7,16 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from sqlalchemy import Connection, Engine, Row, create_engine, event, func, select
-from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
+from sqlalchemy import Connection, Row, func, select
+from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from gaussproto.errors import InputError
-from gaussproto.files import make_folder
+from gaussproto.serving.database import open_engine, read_url
 from gaussproto.serving.schema import classes, examples, galleries, migrate
 
-FILE = "studio.sqlite"  # in the user's data folder
-WAIT = 10_000  # milliseconds that a writer waits for another one
 MOST_GALLERIES, MOST_CLASSES, MOST_EXAMPLES = 1_000, 1_000, 10_000  # in a store, in a gallery, in a gallery
 LISTED = [
     *(column for column in examples.c if column.name != "image"),
@@ -28,11 +24,11 @@ LISTED = [
 ]
 
 
-class NotFound(InputError):
+class NotFoundError(InputError):
     """Something that a request names does not exist, or no longer."""
 
 
-class Conflict(InputError):
+class ConflictError(InputError):
     """A request does not fit what is in the store."""
 
 
@@ -47,6 +43,14 @@ class NewExample(NamedTuple):
     digest: str
     x: np.ndarray  # (D,)
     s: np.ndarray | None  # (E,)
+
+
+class ExampleImage(NamedTuple):
+    """The image of an example, or None."""
+
+    image: bytes | None
+    name: str
+    damage: float
 
 
 class Stored(NamedTuple):
@@ -69,9 +73,9 @@ class Store:
     """
 
     def __init__(self, url: str | None = None) -> None:
-        self.url = _url(url)
+        self.url = read_url(url)
         self.name = self.url.render_as_string(hide_password=True)
-        self._engine = _engine(self.url)
+        self._engine = open_engine(self.url)
         self._writer = self._engine.execution_options(writing=True)
         reading = {"isolation_level": "REPEATABLE READ"} if self._engine.dialect.name == "postgresql" else {}
         self._reader = self._engine.execution_options(**reading)
@@ -114,14 +118,13 @@ class Store:
             ]
             return Stored(row, *of_gallery)
 
-    def image(self, gallery: str, example: str) -> Row[Any]:
-        """Return the image, name and damage of an example. The image may be None."""
+    def image(self, gallery: str, example: str) -> ExampleImage:
         columns = examples.c.image, examples.c.name, examples.c.damage
         with self._reader.begin() as connection:
             row = connection.execute(select(*columns).where(_is(examples, gallery, example))).first()
             if row is None:
                 raise _no_example(example)
-            return row
+            return ExampleImage(row.image, row.name, row.damage)
 
     def create_gallery(
         self, name: str, encoder: str, parameters: Mapping[str, Any], reject: float | None,
@@ -205,54 +208,11 @@ class Store:
             yield connection, version
 
 
-def _url(url: str | None) -> URL:
-    if url is None:
-        from platformdirs import user_data_path
-
-        url = str(user_data_path("gaussproto", appauthor=False) / FILE)
-    try:
-        parsed = make_url(url) if "://" in url else URL.create("sqlite", database=str(Path(url).absolute()))
-    except ArgumentError:
-        raise InputError(f"--store must be a file or a URL like postgresql+psycopg://... (found {url!r})") from None
-    if parsed.get_backend_name() not in ("sqlite", "postgresql"):
-        raise InputError(f"--store must be SQLite or PostgreSQL (found {parsed.get_backend_name()!r})")
-    if parsed.get_backend_name() == "sqlite" and not parsed.database:
-        raise InputError("--store must name an SQLite file, because a store in memory would be lost: add its path")
-    return parsed
-
-
-def _engine(url: URL) -> Engine:
-    try:
-        if url.get_backend_name() == "postgresql":
-            durable = {"options": "-c synchronous_commit=on", "connect_timeout": 5}
-            return create_engine(url, pool_size=10, max_overflow=10, pool_pre_ping=True, connect_args=durable)
-        make_folder(Path(str(url.database)).parent)
-        engine = create_engine(url, pool_size=10, max_overflow=10)
-    except (NoSuchModuleError, ImportError) as error:
-        raise InputError(f"cannot open the store {url.drivername} ({error}): use postgresql+psycopg://...") from None
-    except OSError as error:
-        raise InputError(f"cannot create the folder of {url.database} ({error.strerror}): choose another one") from None
-
-    @event.listens_for(engine, "connect")
-    def connected(connection: Any, _: Any) -> None:
-        connection.isolation_level = None  # SQLAlchemy begins transactions below, not the driver
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", f"busy_timeout={WAIT}"):
-            connection.execute(f"PRAGMA {pragma}")
-
-    @event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
-        # A transaction that reads first and writes later would fail if another one wrote in between.
-        writing = connection.get_execution_options().get("writing")
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
-
-    return engine
-
-
 def _insert(connection: Connection, gallery: str, new: Sequence[NewExample]) -> list[str]:
     count = select(func.count()).where(examples.c.gallery == gallery)
     _check_room(connection, count, len(new), MOST_EXAMPLES, "gallery", "examples")
     rows = connection.execute(select(classes.c.name, classes.c.id).where(classes.c.gallery == gallery))
-    known: dict[str, str] = {name: class_id for name, class_id in rows}
+    known: dict[str, str] = {row.name: row.id for row in rows}
     place, ids = _next_place(connection, examples, gallery), []
     for i, each in enumerate(new):
         if each.class_name not in known:
@@ -284,7 +244,7 @@ def _update(connection: Connection, gallery: str, example: str, values: Mapping[
 def _check_room(connection: Connection, count: Any, more: int, most: int, place: str, what: str) -> None:
     found = connection.execute(count).scalar_one()
     if found + more > most:
-        raise Conflict(f"a {place} holds at most {most:,} {what} (this would make {found + more:,}): delete some")
+        raise ConflictError(f"a {place} holds at most {most:,} {what} (this would make {found + more:,}): delete some")
 
 
 def _next_place(connection: Connection, table: Any, gallery: str) -> int:
@@ -308,17 +268,17 @@ def as_bytes(array: np.ndarray | None) -> bytes | None:
     return None if array is None else array.astype("<f4").tobytes()
 
 
-def _no_gallery(gallery: str) -> NotFound:
-    return NotFound(f"the gallery {gallery!r} does not exist: GET /galleries lists them")
+def _no_gallery(gallery: str) -> NotFoundError:
+    return NotFoundError(f"the gallery {gallery!r} does not exist: GET /galleries lists them")
 
 
-def _no_class(class_id: str) -> NotFound:
-    return NotFound(f"the class {class_id!r} does not exist in this gallery: look at the gallery again")
+def _no_class(class_id: str) -> NotFoundError:
+    return NotFoundError(f"the class {class_id!r} does not exist in this gallery: look at the gallery again")
 
 
-def _no_example(example: str) -> NotFound:
-    return NotFound(f"the example {example!r} does not exist in this gallery: look at the gallery again")
+def _no_example(example: str) -> NotFoundError:
+    return NotFoundError(f"the example {example!r} does not exist in this gallery: look at the gallery again")
 
 
-def _same_name(name: str) -> Conflict:
-    return Conflict(f"the class {name!r} exists already: choose another name")
+def _same_name(name: str) -> ConflictError:
+    return ConflictError(f"the class {name!r} exists already: choose another name")

@@ -33,7 +33,7 @@ BATCH = 64  # images embedded at once
 ROOM = 128  # requests that may wait for the network
 
 
-class Busy(Exception):
+class BusyError(Exception):
     """Too many requests are waiting."""
 
 
@@ -66,7 +66,7 @@ class Worker:
     """The model thread.
 
     Args:
-        room: the number of requests that may wait. Others raise Busy.
+        room: the number of requests that may wait. Others raise BusyError.
     """
 
     def __init__(self, room: int = ROOM) -> None:
@@ -91,9 +91,9 @@ class Worker:
 
     @contextmanager
     def place(self) -> Iterator[None]:
-        """Hold a place among the waiting requests, or raise Busy."""
+        """Hold a place among the waiting requests, or raise BusyError."""
         if self.waiting >= self.room:
-            raise Busy
+            raise BusyError
         self.waiting += 1
         try:
             yield
@@ -103,12 +103,11 @@ class Worker:
     async def encoder(self, name: str) -> Encoder:
         """Return an encoder by name. The first time, the model thread opens it."""
         check_encoder(name)
-        opened = self._encoders.get(name)
-        if opened is None:
+        if name not in self._encoders:
             job = _Job(lambda _: self._open(name))
             self._jobs.put(job)
-            opened = await asyncio.wrap_future(job.result)
-        return opened
+            await asyncio.wrap_future(job.result)
+        return self._encoders[name]
 
     def embed(self, encoder: Encoder, pixels: np.ndarray, finish: Callable[[Embedded[np.ndarray]], T]) -> Future[T]:
         """Embed images (N, channels, H, W). The model thread also calls `finish` with the embeddings."""

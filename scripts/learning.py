@@ -20,6 +20,7 @@ from gaussproto.runs.folder import RunFolder
 OUT = Path(__file__).resolve().parents[1] / "src" / "gaussproto" / "serving" / "static" / "learning.json"
 CLASSES, SHOTS = 8, 6  # characters, and drawings of each
 WAY, SHOT = 20, 1
+BOX = np.array([1000, 680])  # width and height of the picture
 
 
 def untrained(config: gp.RunConfig) -> gp.GaussianPrototypicalNetwork:
@@ -62,7 +63,7 @@ def main() -> None:
         planes[i] = turn_to(planes[i], planes[i + 1])
     for snapshot, plane in zip(snapshots, planes, strict=True):
         middle = (plane.min(axis=0) + plane.max(axis=0)) / 2
-        scaled = 500 + 1000 * (plane - middle) / np.ptp(plane, axis=0).max()
+        scaled = BOX / 2 + (plane - middle) * (BOX / np.ptp(plane, axis=0)).min()
         snapshot["points"] = scaled.round().astype(int).tolist()
     data = {
         "command": f"gaussproto train demo --snapshots {len(checkpoints)}",

@@ -27,7 +27,8 @@ function draw() {
   if (!bars) {
     bars = h("ol", { class: "bars", "aria-label": "Classes by probability" });
     why = h("div", { class: "why" });
-    place.replaceChildren(bars, why);
+    const head = h("p", { class: "bars-head", "aria-hidden": "true" }, h("span", {}, "probability"), h("span", {}, "distance"));
+    place.replaceChildren(head, bars, why);
   }
   reconcile(bars, rows, answer.classes, bar);
   drawWhy(answer);
@@ -64,7 +65,7 @@ function bar() {
       name.textContent = name.title = c.name;
       fill.style.width = `${100 * c.probability}%`;
       share.textContent = percent(c.probability);
-      distance.textContent = `distance ${number(c.distance)}`;
+      distance.textContent = number(c.distance);
       const far = c.threshold !== null && c.distance > c.threshold;
       distance.classList.toggle("far", far);
       distance.title = c.threshold === null ? "" : `Up to ${number(c.threshold)} counts as ${c.name}.`;

@@ -1,7 +1,7 @@
 /** The selected example: what the network sees, what it counts for, and a slider that damages it. */
 
 import { damager, moveExample, removeExample } from "./edits.js";
-import { byId, CROSS, h, icon, percent, say } from "./element.js";
+import { BIN, byId, CROSS, h, icon, percent, say } from "./element.js";
 import { show } from "./images.js";
 import { classById, classes, colour, exampleById, on, set, state } from "./state.js";
 
@@ -62,12 +62,12 @@ function build(id) {
   const parts = [
     h("div", { class: "views" },
       h("figure", {}, h("span", { class: "paper" }, given), h("figcaption", {}, "yours")),
-      h("figure", {}, h("span", { class: "paper dark" }, seen), h("figcaption", {}, "as the network sees it"))),
+      h("figure", {}, h("span", { class: "paper dark" }, seen), h("figcaption", {}, "as it is seen"))),
     h("div", { class: "facts" },
       text,
       h("div", { class: "field" }, h("label", { for: "damage" }, "Damage"), slider, shown),
       h("div", { class: "field" }, h("label", { for: "move-to" }, "Class"), choice,
-        h("button", { class: "button", type: "button", onclick: () => attempt(() => removeExample(id)) }, "Delete")),
+        h("button", { class: "button icon-button", type: "button", "aria-label": "Delete this example", title: "Delete", onclick: () => attempt(() => removeExample(id)) }, icon(BIN))),
       error),
     h("button", { class: "tool quiet close", type: "button", "aria-label": "Close the example", onclick: close }, icon(CROSS)),
   ];

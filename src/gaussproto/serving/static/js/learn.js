@@ -102,7 +102,7 @@ function paint(canvas, position) {
     const [ax, ay] = data.snapshots[low].points[i];
     const [bx, by] = data.snapshots[high].points[i];
     const x = ((ax + (bx - ax) * part) / 1000) * (clientWidth - side) + side / 2;
-    const y = ((ay + (by - ay) * part) / 1000) * (clientHeight - side) + side / 2;
+    const y = ((ay + (by - ay) * part) / 680) * (clientHeight - side) + side / 2;
     context.drawImage(tinted(picture, style.getPropertyValue(`--c${Math.floor(i / data.shots) % 8}`).trim()), x - side / 2, y - side / 2, side, side);
   });
 }

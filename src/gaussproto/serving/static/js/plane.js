@@ -9,7 +9,7 @@ import { setWeights } from "./sync.js";
 const DURATION = 500; // milliseconds
 const FACE = 30; // side of a thumbnail
 const FACES = 60; // more marks than this are dots
-const ROOMY = 14; // up to so many marks the thumbnails are larger
+const ROOMY = 13; // up to so many marks the thumbnails are larger
 const STAR = "M0-9l2.6 5.6 6.1.8-4.5 4.2 1.2 6.1L0 3.7l-5.4 3 1.2-6.1-4.5-4.2 6.1-.8z";
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -50,7 +50,7 @@ function draw(jump = false) {
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   const marks = scene(width, height);
   svg.classList.toggle("many", marks.length > FACES);
-  zoom = marks.length > ROOMY ? 1 : 1.3;
+  zoom = marks.length > 2 * ROOMY ? 0.72 : marks.length > ROOMY ? 0.85 : 1.25;
   const keep = new Set(marks.map((one) => one.key));
   for (const [key, entry] of shown) {
     if (keep.has(key)) continue;
@@ -74,7 +74,7 @@ function step(time) {
   const ease = t === 1 ? 1 : 1 - (1 - t) ** 3;
   for (const entry of shown.values()) {
     entry.now = { ...entry.to };
-    for (const key of ["x", "y", "r", "x2", "y2"]) {
+    for (const key of ["x", "y", "r", "x2", "y2", "top"]) {
       if (entry.to[key] !== undefined) entry.now[key] = entry.from[key] + (entry.to[key] - entry.from[key]) * ease;
     }
     entry.parts.place(entry.now);
@@ -128,7 +128,7 @@ function exampleParts({ id }) {
 function classParts() {
   const area = s("circle", {});
   const star = s("path", { d: STAR });
-  const text = s("text", { y: -16 });
+  const text = s("text", {});
   layers.areas.append(area);
   layers.stars.append(star);
   layers.texts.append(text);
@@ -146,7 +146,7 @@ function classParts() {
       // the prototype of one example is the example: the star sits on its corner, not on the drawing
       const aside = now.beside ? (FACE / 2) * zoom : 0;
       move(star, { x: now.x + aside, y: now.y - aside });
-      move(text, { x: now.x, y: now.y - (now.beside ? aside - 4 : 0) });
+      move(text, { x: now.x, y: now.top - (FACE / 2) * zoom - 7 });
     },
   };
 }

@@ -5,10 +5,11 @@ import { classById, colour, state } from "./state.js";
 
 /**
  * @typedef {{key: string, kind: "example"|"class"|"query"|"line", id?: string, colour: string, x: number, y: number,
- *   r?: number, x2?: number, y2?: number, label?: string, strong?: boolean, beside?: boolean}} Mark
+ *   r?: number, x2?: number, y2?: number, top?: number, of?: string, label?: string, strong?: boolean, beside?: boolean}} Mark
  */
 
-const MARGIN = 34; // pixels
+const MARGIN = 38; // pixels
+const NEAR = 45;
 let gallery = null;
 let planeShown = null;
 let align = procrustes([], []);
@@ -42,7 +43,7 @@ const classMark = (c) => ({
 });
 
 const exampleMark = (e) => ({
-  key: `example ${e.id}`, kind: "example", id: e.id, colour: colour(nameOf(e.class)), label: nameOf(e.class), ...before.get(e.id), r: e.radius * state.plane.unit,
+  key: `example ${e.id}`, kind: "example", id: e.id, of: e.class, colour: colour(nameOf(e.class)), label: nameOf(e.class), ...before.get(e.id), r: e.radius * state.plane.unit,
 });
 
 /** The query and its distance to each class, if the answer belongs to this plane. */
@@ -69,11 +70,19 @@ function fitted(marks, width, height) {
   const scale = Math.min((width - 2 * MARGIN) / (right - left || 1), (height - 2 * MARGIN) / (high - low || 1));
   const toX = (x) => width / 2 + (x - (left + right) / 2) * scale;
   const toY = (y) => height / 2 - (y - (low + high) / 2) * scale;
-  return marks.map((mark) => ({
+  const drawn = marks.map((mark) => ({
     ...mark, x: toX(mark.x), y: toY(mark.y),
     ...(mark.r === undefined ? {} : { r: mark.r * scale }),
     ...(mark.x2 === undefined ? {} : { x2: toX(mark.x2), y2: toY(mark.y2) }),
   }));
+  for (const mark of drawn.filter((one) => one.kind === "class")) mark.top = topOf(mark, drawn);
+  return drawn;
+}
+
+/** The height of the highest example that is near the prototype of its class: the name goes above it. */
+function topOf({ id, x, y }, drawn) {
+  const near = drawn.filter((one) => one.of === id && Math.abs(one.x - x) < NEAR && y - one.y < 2 * NEAR);
+  return Math.min(y, ...near.map((one) => one.y));
 }
 
 /** A circle may reach over the edge by half, so that one uncertain example does not shrink all the others. */

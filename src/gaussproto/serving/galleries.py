@@ -105,6 +105,8 @@ class Galleries:
             changes = {}
             for row in old:
                 file = await self.in_store(self.store.image, gallery, row.id)
+                if file.image is None:
+                    continue
                 x, s, blank = await self._embed_one(Upload(row.name, file.image, damage=row.damage), encoder)
                 changes[row.id] = {"x": x, "s": s, "blank": blank, "digest": encoder.digest}
             await self.in_store(self.store.renew, gallery, changes)

@@ -66,8 +66,8 @@ function bar() {
       fill.style.width = `${100 * c.probability}%`;
       share.textContent = percent(c.probability);
       distance.textContent = number(c.distance);
-      const far = c.threshold !== null && c.distance > c.threshold;
-      distance.classList.toggle("far", far);
+      const far = state.answer?.unknown && c.threshold !== null && c.distance > c.threshold;
+      distance.classList.toggle("far", Boolean(far));
       distance.title = c.threshold === null ? "" : `Up to ${number(c.threshold)} counts as ${c.name}.`;
     },
   };

@@ -70,7 +70,8 @@ function setLost(value) {
 async function sentence(response) {
   try {
     const { error } = await response.json();
-    if (typeof error === "string" && error) return error.charAt(0).toUpperCase() + error.slice(1);
+    // a sentence that begins with a file's name keeps its case
+    if (typeof error === "string" && error) return /^[a-z]+ /.test(error) ? error[0].toUpperCase() + error.slice(1) : error;
   } catch {
     // not JSON: the status is all there is
   }

@@ -5,7 +5,7 @@ import { count } from "./element.js";
 import { track } from "./progress.js";
 import { classById, classByName, classes, exampleById, keepColour, state } from "./state.js";
 import { changed } from "./sync.js";
-import { did } from "./undo.js";
+import { did, inLine } from "./undo.js";
 
 const AT_ONCE = 20; // images in one request
 
@@ -23,7 +23,9 @@ const gallery = () => state.gallery.id;
  * Add images. They become one step of undo, and all of a class are added in one go.
  * @param {{file: Blob, name: string, class: string}[]} images
  */
-export async function addImages(images) {
+export const addImages = (images) => inLine(() => add(images));
+
+async function add(images) {
   const g = gallery();
   const groups = Map.groupBy ? Map.groupBy(images, (image) => image.class) : group(images);
   const before = new Set(classes().map((c) => c.name));
@@ -77,12 +79,14 @@ async function dropIfNew(g, name, before) {
 }
 
 /** Load a ready set. Returns drawings to ask about. */
-export async function addSamples(sample) {
+export const addSamples = (sample) => inLine(() => load(sample));
+
+async function load(sample) {
   const g = gallery();
   const known = () => new Set(classes().map((c) => c.id));
   let created = [];
   let queries = [];
-  const load = () =>
+  const fill = () =>
     track(`Loading ${sample.name}`, async () => {
       const before = known();
       const reply = await api.addSamples(g, sample.id);
@@ -90,14 +94,14 @@ export async function addSamples(sample) {
       await changed();
       created = classes().filter((c) => !before.has(c.id)).map((c) => c.id);
     });
-  await load();
+  await fill();
   did({
     label: `load ${sample.name}`,
     undo: async () => {
       for (const id of created) await api.deleteClass(g, id);
       await changed();
     },
-    redo: load,
+    redo: fill,
   });
   return queries;
 }
@@ -132,7 +136,9 @@ async function restore(g, kept) {
   if (there.length < kept.length) throw new Error(`${count(kept.length - there.length, "example")} came from a gallery file without an image and cannot be brought back.`);
 }
 
-export async function removeExample(id) {
+export const removeExample = (id) => inLine(() => removeOne(id));
+
+async function removeOne(id) {
   const g = gallery();
   const example = exampleById(id);
   if (!example) return;
@@ -151,7 +157,9 @@ export async function removeExample(id) {
   });
 }
 
-export async function removeClass(id) {
+export const removeClass = (id) => inLine(() => removeAll(id));
+
+async function removeAll(id) {
   const g = gallery();
   const { name, examples } = classById(id);
   await track(`Deleting ${name}`, async (step) => {
@@ -178,32 +186,36 @@ export async function removeClass(id) {
   });
 }
 
-export async function renameClass(id, name) {
+export const renameClass = (id, name) => inLine(() => rename(id, name));
+
+async function rename(id, name) {
   const g = gallery();
   const before = classById(id).name;
-  const rename = (from, to) => async () => {
+  const change = (from, to) => async () => {
     const found = classByName(from);
     if (!found) throw new Error(`There is no class ${from} any more.`);
     await api.renameClass(g, found.id, to);
     keepColour(from, to);
     await changed();
   };
-  await rename(before, name)();
-  did({ label: `rename ${before}`, undo: rename(name, before), redo: rename(before, name) });
+  await change(before, name)();
+  did({ label: `rename ${before}`, undo: change(name, before), redo: change(before, name) });
 }
 
 /** Move an example to another class. */
-export async function moveExample(id, name) {
+export const moveExample = (id, name) => inLine(() => move(id, name));
+
+async function move(id, name) {
   const g = gallery();
   const from = classById(exampleById(id).class).name;
   if (from === name) return;
-  const move = (target) => async () => {
+  const put = (target) => async () => {
     const place = classByName(target) ?? (await api.createClass(g, target));
     await api.changeExample(g, idNow(id), { class: place.id });
     await changed();
   };
-  await move(name)();
-  did({ label: `move to ${name}`, undo: move(from), redo: move(name) });
+  await put(name)();
+  did({ label: `move to ${name}`, undo: put(from), redo: put(name) });
 }
 
 /** Damage an example while a slider moves: only the newest value is sent when the one before is answered. */
@@ -229,9 +241,14 @@ export function damager(id) {
       running ??= run().finally(() => (running = null));
       return running;
     },
+    ended: false,
+    /** Make what was done one step of undo. */
     async end() {
+      if (this.ended) return;
+      this.ended = true;
       await running;
-      if (wanted !== start) did({ label: "change the damage", undo: put(start), redo: put(wanted) });
+      const last = wanted;
+      if (last !== start) did({ label: "change the damage", undo: put(start), redo: put(last) });
     },
   };
 }

@@ -35,7 +35,7 @@ export const icon = (path) => s("svg", { class: "icon", viewBox: "0 0 16 16", "a
 
 export const CROSS = "M4 4l8 8M12 4l-8 8";
 export const PENCIL = "M3 13l.6-2.8L10.8 3l2.2 2.2-7.2 7.2z";
-export const BIN = "M3 4.5h10M6.500 4.500V3h3v1.500M4.500 4.500l.6 8.500h5.800l.6-8.500";
+export const BIN = "M3 4.5h10M6.5 4.5V3h3v1.5M4.5 4.5l.6 8.5h5.8l.6-8.5";
 export const PLUS = "M8 3v10M3 8h10";
 
 export const percent = (share) => {

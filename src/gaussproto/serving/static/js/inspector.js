@@ -3,7 +3,10 @@
 import { damager, moveExample, removeExample } from "./edits.js";
 import { BIN, byId, CROSS, h, icon, percent, say } from "./element.js";
 import { show } from "./images.js";
+import { unfinished } from "./undo.js";
 import { classById, classes, colour, exampleById, on, set, state } from "./state.js";
+
+const PAUSE = 500; // milliseconds after which a slider rests
 
 /** @type {any} */
 let view = null;
@@ -47,17 +50,29 @@ function build(id) {
   const shown = h("output", { for: "damage" });
   const choice = h("select", { id: "move-to" });
   let running = null;
+  let timer = 0;
   const attempt = (work) => work().then(() => say(error, null), (reason) => say(error, reason));
   slider.addEventListener("input", () => {
-    running ??= damager(id);
+    clearTimeout(timer);
+    if (!running || running.ended) running = damager(id);
+    unfinished.add(finish);
     shown.textContent = percent(slider.valueAsNumber);
     attempt(() => running.to(slider.valueAsNumber));
   });
-  slider.addEventListener("change", () => {
+  const finish = async () => {
+    clearTimeout(timer);
     const ending = running;
-    running = null;
-    if (ending) attempt(() => ending.end());
+    if (!ending) return;
+    await attempt(() => ending.end());
+    if (running === ending) running = null;
+    unfinished.delete(finish);
+  };
+  // each arrow key ends a change: several in a row become one step of undo
+  slider.addEventListener("change", () => {
+    clearTimeout(timer);
+    timer = setTimeout(finish, PAUSE);
   });
+  slider.addEventListener("blur", finish);
   choice.addEventListener("change", () => attempt(() => moveExample(id, choice.value)));
   const parts = [
     h("div", { class: "views" },

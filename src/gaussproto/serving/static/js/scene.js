@@ -10,6 +10,7 @@ import { classById, colour, state } from "./state.js";
 
 const MARGIN = 38; // pixels
 const NEAR = 45;
+const LARGEST = 0.14; // radius of the median circle, as a share of the picture
 let gallery = null;
 let planeShown = null;
 let align = procrustes([], []);
@@ -67,7 +68,9 @@ function fitted(marks, width, height) {
   const xs = points.flatMap(({ x, r }) => reach(x, r));
   const ys = points.flatMap(({ y, r }) => reach(y, r));
   const [left, right, low, high] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
-  const scale = Math.min((width - 2 * MARGIN) / (right - left || 1), (height - 2 * MARGIN) / (high - low || 1));
+  const radii = points.map(({ r }) => r).filter(Boolean).sort((a, b) => a - b);
+  const most = (LARGEST * Math.min(width, height)) / (radii[radii.length >> 1] || 1);
+  const scale = Math.min(most, (width - 2 * MARGIN) / (right - left || 1), (height - 2 * MARGIN) / (high - low || 1));
   const toX = (x) => width / 2 + (x - (left + right) / 2) * scale;
   const toY = (y) => height / 2 - (y - (low + high) / 2) * scale;
   const drawn = marks.map((mark) => ({

@@ -6,13 +6,14 @@ import { addImages, addSamples } from "./edits.js";
 import { byId, count, h, say } from "./element.js";
 import { dropZone, fromInput, fromPaste } from "./files.js";
 import { Pad } from "./pad.js";
-import { classByName, classes, examples, on, set, way } from "./state.js";
+import { classByName, classes, examples, on, set, state, way } from "./state.js";
 
 /** @type {Pad} */
 let pad;
 /** Images that wait for a name. @type {import("./files.js").Given[]} */
 let staged = [];
 let samples = [];
+const TOUCH = matchMedia("(hover: none)");
 
 const field = () => byId("class-name");
 const ready = () => staged.length > 0 || !pad.empty;
@@ -140,12 +141,14 @@ function coach() {
   if (n === 1) return "Now draw a different symbol.";
   if (shots < 4) return "Draw a third symbol, or try Ask.";
   if (shots < 2 * n) return "A second example makes a class surer.";
-  return `${count(n, "class", "classes")}, ${count(shots, "example")}. Drag an example to move it.`;
+  return `${count(n, "class", "classes")}, ${count(shots, "example")}. ${TOUCH.matches ? "Tap" : "Click"} an example to damage or move it.`;
 }
 
 function drawSamples() {
   const box = byId("ready-sets");
   const first = classes().length === 0;
+  byId("first").hidden = !first || !state.gallery;
+  byId("teach").classList.toggle("is-first", first && !ready());
   box.hidden = samples.length === 0;
   box.classList.toggle("small", !first);
   const key = `${first} ${samples.map((sample) => sample.id).join()}`;

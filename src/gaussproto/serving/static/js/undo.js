@@ -11,6 +11,9 @@ let past = [];
 let future = [];
 let line = Promise.resolve();
 
+/** Functions that finish an edit in progress, for example of a slider. Undo waits for them. */
+export const unfinished = new Set();
+
 /** @param {Command} command that was just done */
 export function did(command) {
   past.push(command);
@@ -31,11 +34,19 @@ export function forgetAll() {
   draw();
 }
 
+/** Do an edit after those before it are done, so that the stack has the order in which the user worked. */
+export function inLine(work) {
+  const done = line.then(work);
+  line = done.catch(() => {});
+  return done;
+}
+
 export const undo = () => step(() => past, () => future, "undo");
 export const redo = () => step(() => future, () => past, "redo");
 
 function step(from, to, what) {
-  line = line.then(async () => {
+  return inLine(async () => {
+    for (const finish of unfinished) await finish();
     const command = from().pop();
     if (!command) return;
     draw();
@@ -48,7 +59,6 @@ function step(from, to, what) {
     }
     draw();
   });
-  return line;
 }
 
 function draw() {

@@ -137,9 +137,10 @@ function edit(name, id, button) {
   };
   field.addEventListener("blur", () => end(true));
   field.addEventListener("keydown", (event) => {
-    if (event.key === "Enter") end(true);
-    if (event.key === "Escape") end(false);
     event.stopPropagation();
+    if (event.key !== "Enter" && event.key !== "Escape") return;
+    event.preventDefault(); // else Enter would press the button that gets the focus
+    end(event.key === "Enter");
   });
   name.replaceChildren(field);
   field.select();

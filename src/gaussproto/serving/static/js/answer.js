@@ -5,6 +5,7 @@ import { show } from "./images.js";
 import { classById, colour, exampleById, on, set, state, way } from "./state.js";
 
 const rows = new Map();
+const faces = new Map();
 let bars = null;
 let why = null;
 
@@ -22,11 +23,12 @@ function draw() {
   if (!answer || answer.blank) {
     bars = why = null;
     rows.clear();
+    faces.clear();
     return place.replaceChildren(...(state.query ? [] : [emptyState()]));
   }
   if (!bars) {
     bars = h("ol", { class: "bars", "aria-label": "Classes by probability" });
-    why = h("div", { class: "why" });
+    why = h("div", { class: "why" }, h("h3", {}, "Why"), h("p"), h("div", { class: "near" }));
     const head = h("p", { class: "bars-head", "aria-hidden": "true" }, h("span", {}, "probability"), h("span", {}, "distance"));
     place.replaceChildren(head, bars, why);
   }
@@ -76,11 +78,8 @@ function bar() {
 function drawWhy(answer) {
   const [best, next] = answer.classes;
   const near = answer.nearest.filter((one) => exampleById(one.id));
-  why.replaceChildren(
-    h("h3", {}, "Why"),
-    h("p", {}, reason(answer, best, next)),
-    h("div", { class: "near" }, ...near.map(nearExample)),
-  );
+  why.querySelector("p").textContent = reason(answer, best, next);
+  reconcile(why.querySelector(".near"), faces, near, nearExample);
 }
 
 function reason(answer, best, next) {
@@ -93,17 +92,26 @@ function reason(answer, best, next) {
   return `It is at distance ${number(best.distance)} from ${mean}, and at ${number(next.distance)} from “${next.name}”. Nearest examples:`;
 }
 
-function nearExample(one) {
-  const example = exampleById(one.id);
-  const name = classById(example.class)?.name ?? "";
+function nearExample({ id }) {
   const image = h("img", { alt: "", width: 64, height: 64 });
-  if (example.has_image) show(image, example, 96, "given");
-  return h("button", {
-    type: "button", class: `near-face ${colour(name)}`, "data-example": one.id, "aria-label": `Example of ${name} at distance ${number(one.distance)}`,
-    onpointerenter: () => set({ hot: one.id }), onpointerleave: () => set({ hot: null }),
-    onfocus: () => set({ hot: one.id }), onblur: () => set({ hot: null }),
-    onclick: () => set({ selected: one.id }),
-  }, h("span", { class: "paper" }, image), h("span", { class: "near-text" }, number(one.distance)));
+  const text = h("span", { class: "near-text" });
+  const element = h("button", {
+    type: "button", "data-example": id,
+    onpointerenter: () => set({ hot: id }), onpointerleave: () => set({ hot: null }),
+    onfocus: () => set({ hot: id }), onblur: () => set({ hot: null }),
+    onclick: () => set({ selected: id }),
+  }, h("span", { class: "paper" }, image), text);
+  return {
+    element,
+    update({ distance }) {
+      const example = exampleById(id);
+      const name = classById(example.class)?.name ?? "";
+      element.className = `near-face ${colour(name)}`;
+      element.setAttribute("aria-label", `Example of ${name} at distance ${number(distance)}`);
+      text.textContent = number(distance);
+      if (example.has_image) show(image, example, 96, "given");
+    },
+  };
 }
 
 function emptyState() {

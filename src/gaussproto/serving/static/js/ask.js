@@ -4,16 +4,19 @@ import { classify } from "./api.js";
 import { byId, count, h, say } from "./element.js";
 import { dropZone, fromInput, fromPaste } from "./files.js";
 import { Pad } from "./pad.js";
+import { track } from "./progress.js";
 import { on, set, state, way } from "./state.js";
 
 const WHILE_DRAWING = 120; // milliseconds between two questions during a stroke
 const TOP = 8;
 const NEAREST = 4;
+const TRIES = "gaussproto-tries";
 
 /** @type {Pad} */
 let pad;
 let running = null;
 let lastSent = 0;
+let shown = null; // the gallery
 
 export function startAsk() {
   pad = new Pad(byId("ask-pad"), byId("ask-sheet"), "gaussproto-ask");
@@ -36,6 +39,7 @@ export function startAsk() {
     if (images.length) takeFiles(images);
   });
   on("gallery", () => {
+    changeGallery();
     drawLead();
     if (state.query && state.answer?.version !== state.gallery?.version) ask();
     else if (!state.query && !pad.empty && way() >= 2) askDrawing();
@@ -44,6 +48,16 @@ export function startAsk() {
   on("query", drawLead);
   on("tries", drawTries);
   drawLead();
+}
+
+/** Drawings to try belong to a gallery, and so does an image on the pad. */
+function changeGallery() {
+  const id = state.gallery?.id;
+  if (!id || id === shown) return;
+  if (shown && pad.image) pad.reset();
+  shown = id;
+  const kept = JSON.parse(sessionStorage.getItem(TRIES) ?? "{}");
+  if (kept.gallery === id) set({ tries: kept.tries });
 }
 
 async function askDrawing() {
@@ -80,7 +94,7 @@ export async function ask() {
   const { query, weights, gallery } = state;
   try {
     const request = { top: TOP, nearest: NEAREST, plane: true, weights };
-    const reply = await classify(gallery.id, [query], request, own.signal);
+    const reply = await track("Asking the network", () => classify(gallery.id, [query], request, own.signal));
     if (own.signal.aborted) return;
     say(byId("ask-error"), null);
     set({ answer: { ...reply.answers[0], version: reply.version, weights, query } });
@@ -115,6 +129,7 @@ function drawLead() {
 function drawTries() {
   const box = byId("tries");
   const tries = state.tries ?? [];
+  if (tries.every((one) => one.image)) sessionStorage.setItem(TRIES, JSON.stringify({ gallery: shown, tries }));
   box.hidden = tries.length === 0;
   box.replaceChildren(
     h("p", { class: "lead" }, tries[0]?.file ? "Your files:" : "Drawings that the network has not seen:"),

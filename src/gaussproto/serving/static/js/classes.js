@@ -83,10 +83,17 @@ function thumb(given, nameOf) {
   const image = h("img", { alt: "", draggable: "false", width: 96, height: 96 });
   const bar = h("span", { class: "weight-fill" });
   const share = h("span", { class: "weight-text" });
-  const select = h("button", {
-    class: "thumb-face", type: "button", onclick: () => set({ selected: state.selected === id ? null : id }),
+  const choose = () => set({ selected: state.selected === id ? null : id });
+  // not a button element: Firefox does not drag what begins on one
+  const select = h("div", {
+    class: "thumb-face", role: "button", tabindex: "0", onclick: choose,
     onfocus: () => set({ hot: id }), onblur: () => set({ hot: null }),
-    onkeydown: (event) => event.key === "Delete" && attempt(() => removeExample(id)),
+    onkeydown: (event) => {
+      if (event.key === "Delete") attempt(() => removeExample(id));
+      if (event.key !== "Enter" && event.key !== " ") return;
+      event.preventDefault();
+      choose();
+    },
   }, h("span", { class: "paper" }, image), h("span", { class: "weight-bar" }, bar), share);
   const remove = h("button", { class: "thumb-delete", type: "button", tabindex: "-1", onclick: () => attempt(() => removeExample(id)) }, icon(CROSS));
   const element = h("div", {
@@ -103,7 +110,7 @@ function thumb(given, nameOf) {
       if (e.has_image) show(image, e, 96, "given");
       element.classList.toggle("no-image", !e.has_image);
       bar.style.width = `${100 * e.weight}%`;
-      share.textContent = percent(e.weight);
+      share.textContent = e.blank ? "blank" : percent(e.weight);
       const blank = e.blank ? ", blank" : "";
       select.setAttribute("aria-label", `Example of ${nameOf()}, counts ${percent(e.weight)} of its class${blank}`);
       select.title = `Counts for ${percent(e.weight)} of “${nameOf()}”${blank}`;

@@ -3,11 +3,12 @@
 import * as api from "./api.js";
 import { count } from "./element.js";
 import { track } from "./progress.js";
-import { classById, classByName, classes, exampleById, keepColour, state } from "./state.js";
+import { classById, classByName, classes, exampleById, keepColour, set, state } from "./state.js";
 import { changed } from "./sync.js";
 import { did, inLine } from "./undo.js";
 
 const AT_ONCE = 20; // images in one request
+const LARGEST = 1024; // pixels of an image that the server sends
 
 const renewed = new Map(); // id of a deleted example → its id after it was added again
 
@@ -16,6 +17,9 @@ function idNow(id) {
   while (renewed.has(id)) id = renewed.get(id);
   return id;
 }
+
+/** The files that this page has sent, by the id of their example, so that undo gives back the very same. */
+const originals = new Map();
 
 const gallery = () => state.gallery.id;
 
@@ -37,7 +41,9 @@ async function add(images) {
       try {
         for (const [name, members] of groups) {
           for (let i = 0; i < members.length; i += AT_ONCE) {
-            const reply = await api.addFiles(g, name, members.slice(i, i + AT_ONCE));
+            const part = members.slice(i, i + AT_ONCE);
+            const reply = await api.addFiles(g, name, part);
+            reply.examples.forEach((e, k) => originals.set(e.id, part[k].file));
             added.push(...reply.examples.map((e) => e.id));
             step(added.length, images.length);
           }
@@ -99,6 +105,7 @@ async function load(sample) {
     label: `load ${sample.name}`,
     undo: async () => {
       for (const id of created) await api.deleteClass(g, id);
+      set({ tries: [] });
       await changed();
     },
     redo: fill,
@@ -106,13 +113,16 @@ async function load(sample) {
   return queries;
 }
 
-/** What is needed to add an example again. Its damage is taken off for a moment, because the image comes with it. */
+/** What is needed to add an example again. An image that the server sends has its damage, so that comes off first. */
 async function keepsake(g, example) {
-  const place = classById(example.class);
-  if (!example.has_image) return { example, class: place.name, image: null };
-  if (example.damage) await api.changeExample(g, example.id, { damage: 0 });
-  const blob = await api.readImage(g, example.id, {});
-  return { example, class: place.name, image: await dataUrl(blob) };
+  const { name } = classById(example.class);
+  if (!example.has_image) return { example, class: name, image: null };
+  let file = originals.get(example.id);
+  if (!file) {
+    if (example.damage) await api.changeExample(g, example.id, { damage: 0 });
+    file = await api.readImage(g, example.id, { size: LARGEST });
+  }
+  return { example, class: name, file, image: await dataUrl(file) };
 }
 
 const dataUrl = (blob) =>
@@ -130,7 +140,10 @@ async function restore(g, kept) {
     const reply = await api.addExamples(g, part.map(({ example, class: name, image }) => ({
       class: name, image, name: example.name || undefined, damage: example.damage,
     })));
-    reply.examples.forEach((e, k) => renewed.set(idNow(part[k].example.id), e.id));
+    reply.examples.forEach((e, k) => {
+      renewed.set(idNow(part[k].example.id), e.id);
+      originals.set(e.id, part[k].file);
+    });
   }
   await changed();
   if (there.length < kept.length) throw new Error(`${count(kept.length - there.length, "example")} came from a gallery file without an image and cannot be brought back.`);
@@ -232,7 +245,7 @@ export function damager(id) {
   const run = async () => {
     while (sent !== wanted) {
       sent = wanted;
-      await put(sent)();
+      await track("Damaging the example", put(sent));
     }
   };
   return {

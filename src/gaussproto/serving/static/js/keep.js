@@ -41,7 +41,7 @@ async function showGalleries() {
   dialog().replaceChildren(
     h("header", {}, h("h2", { id: "galleries-title" }, "Galleries"),
       h("button", { class: "tool quiet close", type: "button", "aria-label": "Close", onclick: () => dialog().close() }, icon(CROSS))),
-    h("p", { class: "lead" }, "A gallery holds your classes and their examples. It is saved with every change."),
+    h("p", { class: "lead" }, `A gallery holds your classes and their examples. It is saved with every change. ${byId("privacy").textContent}`),
     list, body, error,
   );
   if (!dialog().open) dialog().showModal();

@@ -9,6 +9,7 @@ import { startInspector } from "./inspector.js";
 import { startKeep } from "./keep.js";
 import { startLearning } from "./learn.js";
 import { startPlane } from "./plane.js";
+import { track } from "./progress.js";
 import { follow, start } from "./sync.js";
 import { startTabs } from "./tabs.js";
 import { loadSamples, startTeach } from "./teach.js";
@@ -55,5 +56,5 @@ function askToken() {
   dialog.showModal();
 }
 
-start().catch((error) => error.status && say(byId("teach-error"), error));
+track("Opening your gallery", start).catch((error) => error.status && say(byId("teach-error"), error));
 follow();

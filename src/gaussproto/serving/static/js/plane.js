@@ -2,6 +2,7 @@
 
 import { byId, h, percent, s, say } from "./element.js";
 import { show } from "./images.js";
+import { track } from "./progress.js";
 import { classById, exampleById, on, set, state, way } from "./state.js";
 import { scene } from "./scene.js";
 import { setWeights } from "./sync.js";
@@ -33,7 +34,7 @@ export function startPlane() {
   byId("weights").addEventListener("change", async (event) => {
     compared = state.answer && { weights: state.weights, answer: state.answer };
     try {
-      await setWeights(event.target.value);
+      await track("Weighing the examples", () => setWeights(event.target.value));
       say(byId("see-error"), null);
     } catch (error) {
       say(byId("see-error"), error);
@@ -191,7 +192,7 @@ function lineParts() {
       line.setAttribute("x2", x2.toFixed(2));
       line.setAttribute("y2", y2.toFixed(2));
       move(text, { x: x + (x2 - x) * 0.55, y: y + (y2 - y) * 0.55 + 4 });
-      text.toggleAttribute("hidden", Math.hypot(x2 - x, y2 - y) < 50);
+      text.toggleAttribute("hidden", Math.hypot(x2 - x, y2 - y) < 70);
     },
   };
 }

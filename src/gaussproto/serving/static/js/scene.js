@@ -13,9 +13,17 @@ const NEAR = 45;
 const LARGEST = 0.14; // radius of the median circle, as a share of the picture
 let gallery = null;
 let planeShown = null;
-let align = procrustes([], []);
+let align = lying;
 /** Where each example was, in plane coordinates. */
 let before = new Map();
+
+function lying({ x, y }) {
+  return { x, y };
+}
+
+function upright({ x, y }) {
+  return { x: y, y: x };
+}
 
 /** @returns {Mark[]} */
 export function scene(width, height) {
@@ -28,7 +36,8 @@ export function scene(width, height) {
   if (planeShown !== plane) {
     planeShown = plane;
     const known = plane.examples.filter((e) => before.has(e.id));
-    align = procrustes(known, known.map((e) => before.get(e.id)));
+    // two points or more decide how the plane is turned; before that, its longer axis goes along the longer side
+    align = known.length > 1 ? procrustes(known, known.map((e) => before.get(e.id))) : height > 1.15 * width ? upright : lying;
     before = new Map(plane.examples.map((e) => [e.id, align(e)]));
   }
   const marks = [...plane.classes.map(classMark), ...plane.examples.map(exampleMark)];

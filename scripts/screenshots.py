@@ -74,7 +74,14 @@ def drawn_symbols(browser: Any, server: Server) -> None:
     page.mouse.move(5, 5)
     page.locator("#damage").blur()
     save(picture(page), "studio.png")
-    phone = open_page(browser, server, page.evaluate("localStorage['gaussproto-gallery']"), viewport=PHONE, has_touch=True, is_mobile=True)
+    phone = open_page(
+        browser,
+        server,
+        page.evaluate("localStorage['gaussproto-gallery']"),
+        viewport=PHONE,
+        has_touch=True,
+        is_mobile=True,
+    )
     screens = []
     for tab in ("teach", "ask", "see"):
         phone.locator(f".tabs [data-tab={tab}]").tap()

@@ -1,6 +1,7 @@
 """A hand that draws simple symbols on a pad of the page, each time a little differently."""
 
 import math
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -10,9 +11,7 @@ STEPS = 8  # movements of the pointer along an edge
 
 def _line(*corners: tuple[float, float]) -> Stroke:
     points = [
-        (x + (u - x) * i / STEPS, y + (v - y) * i / STEPS)
-        for (x, y), (u, v) in zip(corners, corners[1:], strict=False)
-        for i in range(STEPS)
+        (x + (u - x) * i / STEPS, y + (v - y) * i / STEPS) for (x, y), (u, v) in pairwise(corners) for i in range(STEPS)
     ]
     return [*points, corners[-1]]
 
@@ -42,7 +41,10 @@ def vary(strokes: list[Stroke], random: Random) -> list[Stroke]:
         for i, (x, y) in enumerate(stroke):
             u, v = x - 0.5 + shear * (y - 0.5), y - 0.5
             u, v = u * math.cos(angle) - v * math.sin(angle), u * math.sin(angle) + v * math.cos(angle)
-            u, v = u * scale + right + 0.015 * math.sin(i / 3 + phases[0]), v * scale + down + 0.015 * math.sin(i / 2.5 + phases[1])
+            u, v = (
+                u * scale + right + 0.015 * math.sin(i / 3 + phases[0]),
+                v * scale + down + 0.015 * math.sin(i / 2.5 + phases[1]),
+            )
             points.append((min(0.97, max(0.03, 0.5 + u)), min(0.97, max(0.03, 0.5 + v))))
         drawn.append(points)
     return drawn

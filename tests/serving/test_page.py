@@ -45,7 +45,9 @@ class Server:
         command = ["serve", "--no-open", "--port", str(self.port), "--store", str(self.store), *self.options]
         log = self.store.with_suffix(".log").open("ab")
         with log:
-            self.process = subprocess.Popen([sys.executable, "-c", code, *command], stdout=log, stderr=log, env=os.environ)
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", code, *command], stdout=log, stderr=log, env=os.environ
+            )
         for _ in range(600):
             try:
                 httpx.get(f"{self.url}api/v1/ready", timeout=1)
@@ -108,14 +110,18 @@ def watch(page: Any, problems: list[str], url: str) -> None:
     origin = url.partition("#")[0]
     page.on("pageerror", lambda error: problems.append(f"error: {error}"))
     page.on("console", lambda text: problems.append(text.text) if text.type in ("error", "warning") else None)
-    page.on("request", lambda r: None if r.url.startswith((origin, "blob:", "data:")) else problems.append(f"left: {r.url}"))
+    page.on(
+        "request", lambda r: None if r.url.startswith((origin, "blob:", "data:")) else problems.append(f"left: {r.url}")
+    )
 
 
 def check_access(page: Any) -> None:
     """No serious or critical finding by axe."""
     page.wait_for_timeout(450)  # colours that fade in
     found = axe.Axe().run(page).response["violations"]
-    serious = [(v["id"], [n["html"][:150] for n in v["nodes"]]) for v in found if v["impact"] in ("serious", "critical")]
+    serious = [
+        (v["id"], [n["html"][:150] for n in v["nodes"]]) for v in found if v["impact"] in ("serious", "critical")
+    ]
     assert serious == []
 
 
@@ -338,7 +344,9 @@ def test_phone(visit: Callable[..., Any]) -> None:
             draw(page, "#ask-pad", "circle", random)
             verdict(page, "circle")
         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
-        small = page.locator("button:visible, select:visible, input:visible:not([type=file], [type=radio]), label.button:visible").evaluate_all(
+        small = page.locator(
+            "button:visible, select:visible, input:visible:not([type=file], [type=radio]), label.button:visible"
+        ).evaluate_all(
             "all => all.filter(e => e.getBoundingClientRect().height < 44).map(e => e.outerHTML.slice(0, 99))"
         )
         assert small == []
@@ -490,6 +498,7 @@ def test_weight_and_origin_of_the_page(visit: Callable[..., Any]) -> None:
             assert len(text.splitlines()) < 300
     page = visit()
     sent = page.evaluate(
-        "performance.getEntriesByType('resource').filter(e => !e.name.includes('/api/')).reduce((n, e) => n + e.decodedBodySize, 0)"
+        "performance.getEntriesByType('resource').filter(e => !e.name.includes('/api/'))"
+        ".reduce((sum, e) => sum + e.decodedBodySize, 0)"
     )
     assert 0 < sent < 300_000

@@ -132,7 +132,7 @@ function drawTries() {
   if (tries.every((one) => one.image)) sessionStorage.setItem(TRIES, JSON.stringify({ gallery: shown, tries }));
   box.hidden = tries.length === 0;
   box.replaceChildren(
-    h("p", { class: "lead" }, tries[0]?.file ? "Your files:" : "Drawings that the network has not seen:"),
+    h("p", { class: "lead" }, tries[0]?.file ? "Your files:" : "Other drawings of these characters. Ask about one:"),
     h("div", { class: "try-row" }, ...tries.map(tryButton)),
   );
 }

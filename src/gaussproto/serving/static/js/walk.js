@@ -16,8 +16,8 @@ const STEPS = [
   {
     word: "Support", tab: "teach", target: () => document.querySelector(".thumb") ?? byId("teach-sheet"),
     text: () => examples().length
-      ? `This drawing is an example of “${first().name}”. In papers it is called a support: it supports its class. The network was not trained on it.`
-      : "What you draw here is an example. In papers it is called a support. You have none yet: draw one, or load a ready set.",
+      ? `This drawing is an example of “${first().name}”. Papers call it a support. Nothing is trained on it: the network only looks at it.`
+      : "What you draw here is an example. Papers call it a support. You have none yet: draw one, or load a ready set.",
   },
   {
     word: "Shot", tab: "teach", target: () => document.querySelector(".card") ?? byId("teach-form"),

@@ -36,7 +36,8 @@ async def _drive(url: str, path: str, content_type: str, bodies: list[bytes], cl
     place = urlsplit(url)
     heads = [
         f"POST {path} HTTP/1.1\r\nHost: {place.netloc}\r\nContent-Type: {content_type}\r\n"
-        f"Content-Length: {len(body)}\r\n\r\n".encode() + body
+        f"Content-Length: {len(body)}\r\n\r\n".encode()
+        + body
         for body in bodies
     ]
     times, errors, number = [], 0, iter(range(requests))

@@ -46,7 +46,7 @@ Reject = Annotated[
 class Model(BaseModel):
     """A part of a request or a response. Requests must not contain anything else."""
 
-    model_config = ConfigDict(extra="forbid", populate_by_name=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", strict=True, populate_by_name=True, allow_inf_nan=False)
 
 
 class Failure(Model):

@@ -21,7 +21,7 @@ SMALL_BODY, LARGE_BODY = 64_000, 64_000_000  # bytes, of requests without and wi
 ALL_BODIES = 256_000_000  # bytes in memory, of all requests together
 LARGEST_HEAD = 32_000  # bytes of all headers
 PATIENCE, PACE = 10.0, 16_000  # seconds that a body may take, and a second more for this many bytes
-UNREAD = 5.0  # seconds for which the rest of a refused body is read, so that the client sees the answer
+UNREAD, PAUSE = 5.0, 0.5  # seconds for which a refused body is still read, in all and if nothing comes
 FORBIDDEN = re.compile(r"[\x00-\x1f\x7f\\]")  # in a path
 
 HEADERS = [
@@ -199,16 +199,16 @@ async def _refuse(send: Send, refused: RefusedError) -> None:
 
 async def _read_rest(receive: Receive) -> None:
     """Read what the client still sends: a connection that is closed before loses the answer."""
-    try:
-        async with asyncio.timeout(UNREAD):
-            received = 0
-            while received < 2 * LARGE_BODY:
+    loop = asyncio.get_running_loop()
+    end = loop.time() + UNREAD
+    while (now := loop.time()) < end:
+        try:
+            async with asyncio.timeout_at(min(end, now + PAUSE)):
                 message = await receive()
-                received += len(message.get("body", b""))
-                if message["type"] == "http.disconnect" or not message.get("more_body"):
-                    return
-    except TimeoutError:
-        return
+        except TimeoutError:
+            return
+        if message["type"] == "http.disconnect" or not message.get("more_body"):
+            return
 
 
 def _header(scope: Scope, name: bytes) -> str | None:

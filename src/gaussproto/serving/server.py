@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import socket
 import sys
+import warnings
 import webbrowser
 from collections.abc import Callable, Sequence
 from ipaddress import ip_address
@@ -59,8 +61,10 @@ def serve(
         if _has_display() if open_page is None else open_page:
             webbrowser.open(address)
 
+    logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # clients would fill the log
+    warnings.simplefilter("ignore")
     config = uvicorn.Config(
-        app, http=PatientProtocol, ws="none", lifespan="on", log_level="warning", access_log=False, server_header=False,
+        app, http=PatientProtocol, ws="none", lifespan="on", log_level="error", access_log=False, server_header=False,
         backlog=BACKLOG, limit_concurrency=CONNECTIONS, timeout_keep_alive=IDLE, timeout_graceful_shutdown=FINISH,
         proxy_headers=False,
     )  # fmt: skip

@@ -232,7 +232,7 @@ def test_every_edit_can_be_undone(visit: Callable[..., Any]) -> None:
     names, thumbs = page.locator(".class-name"), page.locator(".thumb")
     page.locator(".thumb-face").nth(0).click()
     page.locator("#move-to").select_option("triangle")
-    playwright.expect(page.locator(".card").nth(0)).to_contain_text("No examples")
+    playwright.expect(page.locator(".card").nth(0).locator(".thumb")).to_have_count(0)
     page.locator("#undo").click()
     playwright.expect(page.locator(".card").nth(0).locator(".thumb")).to_have_count(1)
     page.locator(".thumb").nth(0).drag_to(page.locator(".card").nth(1))

@@ -109,7 +109,7 @@ function nearExample({ id }) {
       element.className = `near-face ${colour(name)}`;
       element.setAttribute("aria-label", `Example of ${name} at distance ${number(distance)}`);
       text.textContent = number(distance);
-      if (example.has_image) show(image, example, 96, "given");
+      if (example.has_image) show(image, example, 96, "given", true);
     },
   };
 }

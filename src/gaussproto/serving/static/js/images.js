@@ -13,32 +13,38 @@ let running = 0;
  * The address of an example's picture.
  * @param {import("./state.js").Example} example
  * @param {"given"|"seen"} [view]
+ * @param {boolean} [soon] before the thumbnails that wait
  * @returns {Promise<string>}
  */
-export function picture(example, size = 96, view = "given") {
+export function picture(example, size = 96, view = "given", soon = false) {
   const key = [state.gallery?.id, example.id, example.damage, size, view].join("/");
   if (!kept.has(key)) {
-    kept.set(key, fetchLater(state.gallery?.id, example.id, { size, view }));
+    kept.set(key, fetchLater(key, state.gallery?.id, example.id, { size, view }));
     kept.get(key).catch(() => kept.delete(key));
     if (kept.size > KEPT) dropOldest();
+  }
+  if (soon) {
+    const at = waiting.findIndex((one) => one.key === key);
+    if (at > 0) waiting.unshift(...waiting.splice(at, 1));
   }
   return kept.get(key);
 }
 
 /** Show an example in an image element; a later call wins. */
-export function show(image, example, size, view) {
+export function show(image, example, size, view, soon) {
   const wanted = `${example.id}/${example.damage}/${view}`;
   if (image.dataset.shows === wanted) return;
   image.dataset.shows = wanted;
-  picture(example, size, view).then(
+  picture(example, size, view, soon).then(
     (url) => image.dataset.shows === wanted && image.setAttribute(image.localName === "image" ? "href" : "src", url),
     () => image.dataset.shows === wanted && delete image.dataset.shows,
   );
 }
 
-function fetchLater(gallery, id, query) {
+function fetchLater(key, gallery, id, query) {
   return new Promise((done, failed) => {
-    waiting.push(() => readImage(gallery, id, query).then((blob) => done(URL.createObjectURL(blob)), failed));
+    const run = () => readImage(gallery, id, query).then((blob) => done(URL.createObjectURL(blob)), failed);
+    waiting.push({ key, run });
     next();
   });
 }
@@ -46,7 +52,7 @@ function fetchLater(gallery, id, query) {
 function next() {
   while (running < AT_ONCE && waiting.length) {
     running++;
-    waiting.shift()().finally(() => {
+    waiting.shift().run().finally(() => {
       running--;
       next();
     });

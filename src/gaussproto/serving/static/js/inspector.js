@@ -77,7 +77,7 @@ function build(id) {
   const parts = [
     h("div", { class: "views" },
       h("figure", {}, h("span", { class: "paper" }, given), h("figcaption", {}, "yours")),
-      h("figure", {}, h("span", { class: "paper dark" }, seen), h("figcaption", {}, "as it is seen"))),
+      h("figure", {}, h("span", { class: "paper dark" }, seen), h("figcaption", {}, "network’s view"))),
     h("div", { class: "facts" },
       text,
       h("div", { class: "field" }, h("label", { for: "damage" }, "Damage"), slider, shown),
@@ -93,8 +93,8 @@ function build(id) {
       const { name } = classById(example.class);
       byId("inspector").className = `inspector ${colour(name)}`;
       if (example.has_image) {
-        show(given, example, 192, "given");
-        show(seen, example, 192, "seen");
+        show(given, example, 192, "given", true);
+        show(seen, example, 192, "seen", true);
       }
       for (const image of [given, seen]) image.closest("figure").hidden = !example.has_image;
       slider.disabled = !example.has_image;

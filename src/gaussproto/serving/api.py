@@ -65,7 +65,6 @@ def create_app(store: Store, worker: Worker, access: Access) -> ASGIApp:
         yield
         worker.close()
         galleries.close()
-        store.close()
 
     app = FastAPI(
         title="gaussproto", version=version(), lifespan=running, docs_url=None, redoc_url=None, openapi_url=None,

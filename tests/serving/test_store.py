@@ -54,7 +54,9 @@ def test_a_second_server_sees_the_writes_of_the_first_within_a_second(store, dra
             one.client.post(f"{path}/examples", data={"class": name}, files=files(*drawings[c][:2]))
         assert two.client.post(f"{path}/classify", files=files(drawings[0][4])).json()["answers"][0]["answer"] == "a"
         for c, name in ((2, "c"), (3, "d")):
-            version = one.client.post(f"{path}/examples", data={"class": name}, files=files(drawings[c][0])).json()["version"]
+            version = one.client.post(f"{path}/examples", data={"class": name}, files=files(drawings[c][0])).json()[
+                "version"
+            ]
             end = time.monotonic() + 1
             while two.client.get(path).json()["version"] < version:
                 assert time.monotonic() < end
@@ -104,7 +106,9 @@ def test_everything_is_there_after_a_restart(store, drawings):
 def test_sqlite_writes_are_durable(tmp_path):
     store = Store(str(tmp_path / "s.sqlite"))
     with store._writer.connect() as connection:
-        pragmas = {name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in ("journal_mode", "synchronous")}
+        pragmas = {
+            name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in ("journal_mode", "synchronous")
+        }
     store.close()
     assert pragmas == {"journal_mode": "wal", "synchronous": 2}  # FULL
 
@@ -137,7 +141,10 @@ def test_examples_are_embedded_again_if_the_weights_changed(tmp_path, drawings):
 def test_a_stopping_server_finishes_what_it_accepted(tmp_path, drawings):
     server = Server(tmp_path / "s.sqlite")
     path = f"/galleries/{server.client.post('/galleries', json={'name': 'x'}).json()['id']}"
-    url, body = f"{server.url}/api/v1{path}/examples", {"examples": [{"class": "a", "image": as_text(drawings[0][0])}] * 100}
+    url, body = (
+        f"{server.url}/api/v1{path}/examples",
+        {"examples": [{"class": "a", "image": as_text(drawings[0][0])}] * 100},
+    )
     answers = []
 
     def add():

@@ -42,7 +42,8 @@ def methods_of(document: dict[str, Any], path: str) -> list[str]:
     >>> methods_of({"paths": {"/a/{b}": {"get": {}, "delete": {}}, "/a": {"post": {}}}}, "/a/1")
     ['DELETE', 'GET']
     """
-    fits = [name for name in document["paths"] if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", name), path)]
+    names = [path] if path in document["paths"] else list(document["paths"])
+    fits = [name for name in names if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", name), path)]
     return sorted({method.upper() for name in fits for method in document["paths"][name]})
 
 

@@ -22,7 +22,7 @@ from starlette.types import ASGIApp
 from gaussproto.errors import InputError
 from gaussproto.provenance import version
 from gaussproto.serving.bodies import NOT_JSON, MalformedError, WrongTypeError
-from gaussproto.serving.description import describe, described_page
+from gaussproto.serving.description import describe, described_page, methods_of
 from gaussproto.serving.galleries import Galleries
 from gaussproto.serving.metrics import TYPE, Metrics
 from gaussproto.serving.models import ExamplesIn, Failure, Health, ImagesIn, Ready
@@ -65,7 +65,6 @@ def create_app(store: Store, worker: Worker, access: Access) -> ASGIApp:
         yield
         worker.close()
         galleries.close()
-        store.close()
 
     app = FastAPI(
         title="gaussproto", version=version(), lifespan=running, docs_url=None, redoc_url=None, openapi_url=None,
@@ -122,9 +121,11 @@ def _add_errors(app: FastAPI) -> None:
         return answer(422, f"the request is not valid ({first_problem(cast(ValidationError, error))}): see /docs")
 
     @app.exception_handler(HTTPException)
-    async def refused(_: Request, error: HTTPException) -> Response:
-        sentence = SENTENCES.get(error.status_code, str(error.detail))
-        return answer(error.status_code, sentence, dict(error.headers or {}))
+    async def refused(request: Request, error: HTTPException) -> Response:
+        headers = dict(error.headers or {})
+        if error.status_code == 405:  # the router only lists the methods of the first route with this path
+            headers["allow"] = ", ".join(methods_of(app.openapi(), request.url.path))
+        return answer(error.status_code, SENTENCES.get(error.status_code, str(error.detail)), headers)
 
     @app.exception_handler(BusyError)
     async def busy(_: Request, __: BusyError) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,17 @@ def describe(document: dict[str, Any], models: tuple[type[Model], ...]) -> dict[
     document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     document["security"] = [{}, {"token": []}]
     return document
+
+
+def methods_of(document: dict[str, Any], path: str) -> list[str]:
+    """Return the methods that a path takes.
+
+    >>> methods_of({"paths": {"/a/{b}": {"get": {}, "delete": {}}, "/a": {"post": {}}}}, "/a/1")
+    ['DELETE', 'GET']
+    """
+    names = [path] if path in document["paths"] else list(document["paths"])
+    fits = [name for name in names if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", name), path)]
+    return sorted({method.upper() for name in fits for method in document["paths"][name]})
 
 
 def described_page(document: dict[str, Any]) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import secrets
 import socket
 import sys
 import warnings
 import webbrowser
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from ipaddress import ip_address
 from typing import Any
 
@@ -46,32 +48,34 @@ def serve(
     say: Callable[[str], None], room: int = ROOM,
 ) -> None:  # fmt: skip
     """Serve until a signal stops the server."""
-    listener = _listen(host, port)
-    exposed = bool(hosts) or not ip_address(listener.getsockname()[0].partition("%")[0]).is_loopback
-    if exposed and token is None:
-        token = secrets.token_urlsafe(24)
-        say(f"the token of this server, which is not shown again: {token}")
-    names = {name.lower() for name in hosts} | ({socket.gethostname().lower()} if exposed else set())
-    access = Access(token, frozenset(names))
-    address = _address(host, listener.getsockname()[1], token)
-    app = create_app(Store(store), Worker(room), access)
+    if token is not None and not re.fullmatch(r"[!-~]+", token):
+        raise InputError("--token must be letters, digits and signs without spaces: choose another one")
+    with closing(_listen(host, port)) as listener, closing(Store(store)) as opened:
+        exposed = bool(hosts) or not ip_address(listener.getsockname()[0].partition("%")[0]).is_loopback
+        if exposed and token is None:
+            token = secrets.token_urlsafe(24)
+            say(f"the token of this server, which is not shown again: {token}")
+        names = {name.lower() for name in hosts} | ({socket.gethostname().lower()} if exposed else set())
+        address = _address(host, listener.getsockname()[1], token)
 
-    def listening() -> None:
-        say(f"the studio is at {address} (press Ctrl+C to stop)")
-        if _has_display() if open_page is None else open_page:
-            webbrowser.open(address)
+        def listening() -> None:
+            say(f"the studio is at {address} (press Ctrl+C to stop)")
+            if _has_display() if open_page is None else open_page:
+                webbrowser.open(address)
 
-    logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # clients would fill the log
-    warnings.simplefilter("ignore")
-    config = uvicorn.Config(
-        app, http=PatientProtocol, ws="none", lifespan="on", log_level="error", access_log=False, server_header=False,
-        backlog=BACKLOG, limit_concurrency=CONNECTIONS, timeout_keep_alive=IDLE, timeout_graceful_shutdown=FINISH,
-        proxy_headers=False,
-    )  # fmt: skip
-    _Server(config, listening).run(sockets=[listener])
+        logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # clients would fill the log
+        warnings.simplefilter("ignore")
+        app = create_app(opened, Worker(room), Access(token, frozenset(names)))
+        config = uvicorn.Config(
+            app, http=PatientProtocol, ws="none", lifespan="on", log_level="error", access_log=False,
+            server_header=False, backlog=BACKLOG, limit_concurrency=CONNECTIONS, timeout_keep_alive=IDLE,
+            timeout_graceful_shutdown=FINISH, proxy_headers=False,
+        )  # fmt: skip
+        _Server(config, listening).run(sockets=[listener])
 
 
 def _listen(host: str, port: int) -> socket.socket:
+    listener = None
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         listener = socket.socket(family, socket.SOCK_STREAM)
@@ -80,6 +84,8 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.bind(address)
         listener.listen(BACKLOG)
     except OSError as error:
+        if listener is not None:
+            listener.close()
         reason = error.strerror or str(error)
         raise InputError(f"cannot listen on {host}:{port} ({reason}): choose another --host or --port") from None
     return listener

@@ -82,7 +82,11 @@ class Store:
         try:
             with self._writer.begin() as connection:
                 migrate(connection, self.name)
+        except InputError:
+            self.close()
+            raise
         except DBAPIError as error:
+            self.close()
             reason = str(error.orig).strip().splitlines()[0]
             raise InputError(f"cannot open the store {self.name} ({reason}): check --store") from None
 

@@ -17,8 +17,9 @@ from typing import Any
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
+from benchmarks.served import Server, running
 from tests.serving.hand import SYMBOLS, draw, teach, vary
-from tests.serving.test_page import PHONE, WIDE, Server
+from tests.serving.test_page import PHONE, WIDE, new_gallery
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 NAMES = ("circle", "triangle", "star", "house")
@@ -27,14 +28,10 @@ THOUGHT, STROKE, KEY = 2.0, 1.5, 0.25  # seconds: before a symbol is drawn, of a
 
 @contextmanager
 def studio() -> Iterator[tuple[Any, Server]]:
-    with TemporaryDirectory() as folder, sync_playwright() as started:
-        server = Server(Path(folder, "studio.db"))
+    with TemporaryDirectory() as folder, running(Path(folder, "studio.db")) as server, sync_playwright() as started:
         browser = started.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        try:
-            yield browser, server
-        finally:
-            browser.close()
-            server.stop()
+        yield browser, server
+        browser.close()
 
 
 def open_page(browser: Any, server: Server, gallery: str, **options: Any) -> Any:
@@ -66,7 +63,7 @@ def damage(page: Any, nth: int, steps: int) -> None:
 
 def drawn_symbols(browser: Any, server: Server) -> None:
     random = Random(5)
-    page = open_page(browser, server, server.gallery("My symbols"))
+    page = open_page(browser, server, new_gallery(server, "My symbols"))
     for name in NAMES * 3:
         teach(page, name, random)
     draw(page, "#ask-pad", "star", random)
@@ -97,7 +94,7 @@ def drawn_symbols(browser: Any, server: Server) -> None:
 
 
 def ready_set(browser: Any, server: Server) -> None:
-    page = open_page(browser, server, server.gallery("Invented characters"), color_scheme="dark")
+    page = open_page(browser, server, new_gallery(server, "Invented characters"), color_scheme="dark")
     page.locator(".ready-sets .button").first.click()
     page.locator(".try").first.click()
     page.locator("#verdict strong").wait_for()
@@ -122,7 +119,7 @@ def walk(browser: Any, server: Server) -> None:
     random = Random(6)
     strokes = keys = 0
     began = time.monotonic()
-    page = open_page(browser, server, server.gallery("Walk"))
+    page = open_page(browser, server, new_gallery(server, "Walk"))
 
     def slowly(pad: str, name: str) -> int:
         page.wait_for_timeout(1000 * THOUGHT)

@@ -1,12 +1,8 @@
 """The page of the studio in a real browser, against a real server."""
 
 import base64
-import os
 import re
 import shutil
-import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,61 +11,19 @@ from typing import Any
 
 import pytest
 
+from benchmarks.served import Server, running
 from tests.serving.hand import SYMBOLS, draw, teach
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install playwright")
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs pip install axe-playwright-python")
-httpx = pytest.importorskip("httpx", reason="needs httpx: pip install httpx")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt install chromium")
 STATIC = Path(__file__).parents[2] / "src" / "gaussproto" / "serving" / "static"
 WIDE, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-class Server:
-    """`gaussproto serve` as a process of its own."""
-
-    def __init__(self, store: Path, *options: str) -> None:
-        self.store, self.options, self.port = store, options, _free_port()
-        self.url = f"http://127.0.0.1:{self.port}/"
-        self.start()
-
-    def start(self) -> None:
-        code = "import sys; from gaussproto.cli import main; sys.argv[0] = 'gaussproto'; main()"
-        command = ["serve", "--no-open", "--port", str(self.port), "--store", str(self.store), *self.options]
-        log = self.store.with_suffix(".log").open("ab")
-        with log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-c", code, *command], stdout=log, stderr=log, env=os.environ
-            )
-        for _ in range(600):
-            try:
-                httpx.get(f"{self.url}api/v1/ready", timeout=1)
-                return
-            except httpx.TransportError:
-                assert self.process.poll() is None, self.store.with_suffix(".log").read_text()
-                time.sleep(0.1)
-        raise AssertionError("the server did not start within a minute")
-
-    def stop(self) -> None:
-        self.process.terminate()
-        self.process.wait(20)
-
-    def gallery(self, name: str = "Test") -> str:
-        return str(httpx.post(f"{self.url}api/v1/galleries", json={"name": name}).json()["id"])
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    server = Server(tmp_path_factory.mktemp("store") / "studio.db")
-    yield server
-    server.stop()
+def new_gallery(server: Server, name: str = "Test") -> str:
+    return str(server.client.post("/galleries", json={"name": name}).json()["id"])
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +45,7 @@ def visit(browser: Any, server: Server) -> Iterator[Callable[..., Any]]:
         context = browser.new_context(viewport=viewport, **options)
         contexts.append(context)
         context.set_default_timeout(15_000)
-        chosen = gallery or server.gallery()
+        chosen = gallery or new_gallery(server)
         context.add_init_script(f"localStorage['gaussproto-gallery'] ??= '{chosen}'")
         page = context.new_page()
         watch(page, problems, url or server.url)
@@ -399,9 +353,9 @@ def test_a_ready_set_galleries_and_files(visit: Callable[..., Any], tmp_path: Pa
 def test_files_folders_and_wrong_files(visit: Callable[..., Any], server: Server, tmp_path: Path) -> None:
     page, random = visit(), Random(10)
     teach(page, "circle", random)
-    url = f"{server.url}api/v1/galleries/{page.gallery}"
-    example = httpx.get(url).json()["classes"][0]["examples"][0]["id"]
-    image = httpx.get(f"{url}/examples/{example}/image").content
+    path = f"/galleries/{page.gallery}"
+    example = server.client.get(path).json()["classes"][0]["examples"][0]["id"]
+    image = server.client.get(f"{path}/examples/{example}/image").content
     for name in ("alpha/1.png", "alpha/2.png", "beta/1.png"):
         (tmp_path / "set" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "set" / name).write_bytes(image)
@@ -423,8 +377,19 @@ def test_files_folders_and_wrong_files(visit: Callable[..., Any], server: Server
         }""",
         data,
     )
-    playwright.expect(page.locator("#add")).to_contain_text("Add")
     playwright.expect(page.locator("#add")).to_be_enabled()
+    for target in (".card:nth-child(2) header", "#ask-sheet"):
+        page.locator(target).evaluate(
+            """(element, data) => {
+              const transfer = new DataTransfer();
+              const bytes = Uint8Array.from(atob(data), c => c.charCodeAt(0));
+              transfer.items.add(new File([bytes], "dropped.png", { type: "image/png" }));
+              element.dispatchEvent(new DragEvent("drop", { dataTransfer: transfer, bubbles: true, cancelable: true }));
+            }""",
+            data,
+        )
+    playwright.expect(page.locator(".card").nth(1).locator(".thumb")).to_have_count(3)
+    playwright.expect(page.locator("#verdict strong")).not_to_be_empty()
     page.locator("#teach-clear").click()
     page.locator("#camera-button").click()
     page.get_by_role("button", name="Take the picture").click()
@@ -443,17 +408,16 @@ def test_an_unreadable_file_is_a_sentence_in_place(browser: Any, server: Server,
 
 
 def test_a_token_and_a_lost_connection(browser: Any, tmp_path: Path) -> None:
-    server = Server(tmp_path / "studio.db", "--token", "a-token-for-this-test")
-    try:
-        page = browser.new_page()
-        page.goto(f"{server.url}#token=a-token-for-this-test")
+    options = (tmp_path / "studio.db", "--token", "a-token-for-this-test")
+    page = browser.new_page()
+    with running(*options) as server:
+        page.goto(f"{server.url}/#token=a-token-for-this-test")
         playwright.expect(page.locator("#gallery-name")).to_have_text("My symbols")
         assert "token" not in page.url
         teach(page, "circle", Random(11))
         until(lambda: page.evaluate("document.querySelector('.thumb img').naturalWidth > 0"))
-        server.stop()
-        playwright.expect(page.locator("#connection")).to_contain_text("does not answer", timeout=10_000)
-        server.start()
+    playwright.expect(page.locator("#connection")).to_contain_text("does not answer", timeout=10_000)
+    with running(*options, "--port", str(server.port)) as server:
         playwright.expect(page.locator("#connection")).to_be_hidden(timeout=20_000)
         teach(page, "cross", Random(12))
         page.close()
@@ -462,9 +426,7 @@ def test_a_token_and_a_lost_connection(browser: Any, tmp_path: Path) -> None:
         page.locator("#token-field").fill("a-token-for-this-test")
         page.keyboard.press("Enter")
         playwright.expect(page.locator(".class-name")).to_have_text(["circle", "cross"])
-        page.close()
-    finally:
-        server.stop()
+    page.close()
 
 
 def test_the_walk_and_how_it_learned(visit: Callable[..., Any]) -> None:

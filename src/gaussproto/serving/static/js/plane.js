@@ -165,6 +165,7 @@ function queryParts() {
       text.textContent = "query";
       if (file === state.query?.file) return;
       file = state.query?.file;
+      URL.revokeObjectURL(image.getAttribute("href") ?? "");
       if (file) image.setAttribute("href", URL.createObjectURL(file));
     },
     place(now) {

@@ -26,7 +26,7 @@ export function startTeach() {
     // a hand on a mouse or pen is near the keyboard; on a phone the keyboard would hide the page
     if (pad.strokes.length && ["mouse", "pen"].includes(pad.byPointer)) field().focus({ preventScroll: true });
   });
-  pad.addEventListener("move", draw);
+  pad.addEventListener("move", () => byId("add").disabled && draw());
   field().addEventListener("input", draw);
   byId("teach-form").addEventListener("submit", (event) => {
     event.preventDefault();
@@ -127,7 +127,7 @@ function draw() {
   button.textContent = !ready() ? "Add" : known ? `Add ${what} to “${name}”` : `Add ${what} as “${name}”`;
   byId("teach-clear").hidden = !ready();
   byId("class-names").replaceChildren(...classes().map((c) => h("option", { value: c.name })));
-  byId("coach").textContent = coach();
+  if (byId("coach").textContent !== coach()) byId("coach").textContent = coach(); // else it would be read out again
   for (const plus of document.querySelectorAll(".class-add")) plus.disabled = !ready();
   drawSamples();
 }

@@ -1,6 +1,6 @@
 """Measure the server: speed, memory, hostile requests and kills. Stop other programs first.
 
-    python -m benchmarks.serving [--only start|load|memory|hostile|kills] [--quick]
+    python -m benchmarks.serving [--only start|load|memory|hostile|kills] [--quick] [--write]
 
 The clients run on the same machine as the server.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import multiprocessing
+import os
 import tempfile
 import time
 from collections import Counter
@@ -23,10 +24,12 @@ from benchmarks.load import Load, drive
 from benchmarks.served import Server, postgres_folder, running, running_postgres
 from gaussproto.cli import console
 from gaussproto.cli.console import Bars
+from gaussproto.provenance import machine
 
 CLIENTS, REQUESTS = 16, 4_000
 MEMORY_REQUESTS, MEMORY_PARTS = 50_000, 10
 HOSTILE, KILLS, STARTS = 2_000, 50, 5
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "serving.md"
 QUICK = 20  # times fewer of everything
 Row = list[str]
 
@@ -35,6 +38,7 @@ def main() -> int:
     options = parser(__doc__)
     options.add_argument("--only", choices=["start", "load", "memory", "hostile", "kills"], help="only one of these")
     options.add_argument("--quick", action="store_true", help="a twentieth of the requests, for a first impression")
+    options.add_argument("--write", action="store_true", help="put the table into docs/serving.md")
     chosen = options.parse_args()
     share = QUICK if chosen.quick else 1
     parts: dict[str, Callable[[int, Bars, Path], list[Row]]] = {
@@ -47,7 +51,17 @@ def main() -> int:
                 with tempfile.TemporaryDirectory(prefix="serving-") as folder:
                     rows += part(share, bars, Path(folder))
     console.print_table("", ["measured", "result"], rows)
+    if chosen.write:
+        PAGE.write_text(with_table(PAGE.read_text(), rows))
     return int(any(row[1].startswith("FAILED") for row in rows))
+
+
+def with_table(page: str, rows: list[Row]) -> str:
+    """Return the page with a new table, and the machine that it was measured on."""
+    begin, end = "<!-- measured by benchmarks.serving -->", "<!-- end of the measurements -->"
+    before, after = page.partition(begin)[0], page.partition(end)[2]
+    table = "\n".join(f"| {' | '.join(row)} |" for row in [["measured", "result"], ["---", "---"], *rows])
+    return f"{before}{begin}\n{table}\n\nMachine: {machine().processor}, {os.cpu_count()} cores.\n{end}{after}"
 
 
 def start(share: int, bars: Bars, folder: Path) -> list[Row]:

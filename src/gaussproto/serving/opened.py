@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from gaussproto.classifier.encoders.card import Encoder
 from gaussproto.classifier.estimator import GaussianPrototypeClassifier
 from gaussproto.classifier.inputs import Images
 from gaussproto.errors import InputError
-from gaussproto.evaluation.views import Plane, principal_plane
 from gaussproto.formulas.distance import find_distance
 from gaussproto.formulas.embedded import Embedded
 from gaussproto.formulas.prototype import class_prototypes, support_shares
@@ -30,6 +29,9 @@ from gaussproto.serving.models import (
     Point,
 )
 from gaussproto.serving.store import ConflictError, Stored
+
+if TYPE_CHECKING:
+    from gaussproto.evaluation.views import Plane
 
 CIRCLE = 0.1  # of the width of the plane: the diameter of the median circle
 
@@ -215,6 +217,8 @@ class OpenedGallery:
         """The plane in which the examples vary most."""
         if not self.known:
             raise ConflictError("the gallery has no examples, so there is no plane: add an example")
+        from gaussproto.evaluation.views import principal_plane  # imports torch, which the model thread does meanwhile
+
         return principal_plane(self.embedded.x)
 
     def on_plane(self, weights: Weights) -> PlaneOut:

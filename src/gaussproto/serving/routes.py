@@ -36,7 +36,6 @@ from gaussproto.serving.models import (
     SampleOut,
 )
 from gaussproto.serving.pictures import given_png, seen_png
-from gaussproto.serving.samples import list_samples, load_sample
 from gaussproto.serving.store import NotFoundError
 from gaussproto.serving.worker import ABOUT, DEFAULT, check_encoder, encoder_names
 
@@ -285,12 +284,16 @@ async def examples_zip(opened: Opened, gallery: Id) -> Response:
 @router.get("/samples")
 async def samples(opened: Opened) -> list[SampleOut]:
     """List the ready sets of drawings."""
+    from gaussproto.serving.samples import list_samples  # imports torch, which the model thread does meanwhile
+
     return await opened.decoding(list_samples)
 
 
 @router.post("/galleries/{gallery}/samples", status_code=201)
 async def load_samples(opened: Opened, gallery: Id, chosen: SampleIn) -> SampleLoaded:
     """Add examples of a ready set. Also return further drawings to try."""
+    from gaussproto.serving.samples import load_sample
+
     loaded = await opened.decoding(load_sample, chosen.id, chosen.classes, chosen.shots)
     await opened.add(gallery, lambda: loaded.examples)
     return SampleLoaded(version=(await opened.open(gallery)).version, queries=loaded.queries)

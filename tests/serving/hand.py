@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 Stroke = list[tuple[float, float]]
-STEPS = 8  # movements of the pointer along an edge
+STEPS = 5  # movements of the pointer along an edge
 
 
 def _line(*corners: tuple[float, float]) -> Stroke:
@@ -21,11 +21,11 @@ def _round(turn: float, radius: float = 0.32) -> tuple[float, float]:
 
 
 SYMBOLS: dict[str, list[Stroke]] = {
-    "circle": [[_round(i / 24) for i in range(25)]],
+    "circle": [[_round(i / 16) for i in range(17)]],
     "triangle": [_line((0.5, 0.2), (0.8, 0.78), (0.2, 0.78), (0.5, 0.2))],
     "cross": [_line((0.22, 0.22), (0.78, 0.78)), _line((0.78, 0.22), (0.22, 0.78))],
     "star": [_line(*(_round(2 * i / 5, 0.36) for i in range(6)))],
-    "wave": [[(0.1 + 0.8 * i / 30, 0.5 + 0.16 * math.sin(4 * math.pi * i / 30)) for i in range(31)]],
+    "wave": [[(0.1 + 0.8 * i / 20, 0.5 + 0.16 * math.sin(4 * math.pi * i / 20)) for i in range(21)]],
     "house": [_line((0.25, 0.8), (0.25, 0.45), (0.5, 0.2), (0.75, 0.45), (0.75, 0.8), (0.25, 0.8))],
 }
 

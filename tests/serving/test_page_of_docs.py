@@ -3,12 +3,9 @@
 import re
 from pathlib import Path
 
-import pytest
-
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "serving.md"
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 def test_the_examples(server, gallery, drawings, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for c, name in enumerate(("stop", "go")):

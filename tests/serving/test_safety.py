@@ -1,15 +1,20 @@
 """Hostile, slow and foreign clients get a clear refusal and change nothing."""
 
+import json
 import socket
 import sqlite3
 import threading
 import time
 
 import httpx
+import numpy as np
 import pytest
 
 from benchmarks import hostile
 from benchmarks.served import running
+from gaussproto import GaussianPrototypeClassifier
+from gaussproto.arrays import read_arrays, write_arrays
+from gaussproto.classifier.gallery import METADATA
 
 TOKEN = "a-token-of-the-tests"
 
@@ -49,7 +54,7 @@ def answer_to(server, pieces, pause):
 
         sender = threading.Thread(target=send)
         sender.start()
-        answer = connection.recv(4096)
+        answer = b"".join(iter(lambda: connection.recv(4096), b""))
         seconds = time.monotonic() - started
         stop.set()
         sender.join()
@@ -165,3 +170,36 @@ def test_mistakes_of_the_user_are_sentences(gaussproto, tmp_path, options, sente
     code, _, err = gaussproto("serve", "--port", 0, "--no-open", "--store", tmp_path / "s.sqlite", *options)
     assert code == 2
     assert sentence in err
+
+
+def changed_gallery(tmp_path, settings=None, arrays=None):
+    """A gallery file with a right checksum whose content a client has changed."""
+    images = np.eye(28, dtype=np.uint8)[None].repeat(2, axis=0) * 255
+    clf = GaussianPrototypeClassifier("drawings-small").fit(images, ["a", "b"])
+    clf.save(tmp_path / "good.gallery")
+    file = read_arrays(tmp_path / "good.gallery", "gallery")
+    content = json.loads(file.metadata[METADATA]) | (settings or {})
+    write_arrays(tmp_path / "bad.gallery", file.arrays | (arrays or {}), {METADATA: json.dumps(content)})
+    return {"file": ("bad.gallery", (tmp_path / "bad.gallery").read_bytes())}
+
+
+def test_a_gallery_file_cannot_make_the_server_import_a_module(tmp_path, monkeypatch):
+    marker = tmp_path / "imported"
+    (tmp_path / "evil.py").write_text(f"open({str(marker)!r}, 'w').close()")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with running(tmp_path / "s.sqlite") as server:
+        answer = server.client.post("/galleries/open", files=changed_gallery(tmp_path, {"distance": "evil:Distance"}))
+        assert answer.status_code == 409
+        assert "a distance of its own" in answer.json()["error"]
+        assert server.client.get("/galleries").json() == []
+    assert not marker.exists()
+
+
+def test_a_gallery_file_with_other_embeddings_is_refused(client, tmp_path):
+    arrays = {"embeddings": np.ones((2, 3), np.float32), "prototypes": np.ones((2, 3), np.float32)}
+    answer = client.post("/galleries/open", files=changed_gallery(tmp_path, arrays=arrays))
+    assert answer.status_code == 409
+    assert "makes other embeddings" in answer.json()["error"]
+    answer = client.post("/galleries/open", files=changed_gallery(tmp_path, {"source": "/etc/passwd.safetensors"}))
+    assert answer.status_code == 409
+    assert "weights that this server does not have" in answer.json()["error"]

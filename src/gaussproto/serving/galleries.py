@@ -18,23 +18,29 @@ import numpy as np
 
 from gaussproto.classifier.confidence import Weights
 from gaussproto.classifier.encoders.card import Encoder
-from gaussproto.classifier.gallery import Gallery, read_gallery
-from gaussproto.errors import InputError
 from gaussproto.files import folder_names
 from gaussproto.formulas.embedded import Embedded
 from gaussproto.serving.bodies import Upload, check_name
+from gaussproto.serving.gallery_files import (
+    check_fits,
+    check_source,
+    examples_of,
+    free_path,
+    parameters_of,
+    read_file,
+    write_file,
+)
 from gaussproto.serving.models import LONGEST_NAME, Answers
 from gaussproto.serving.opened import OpenedGallery
 from gaussproto.serving.pictures import prepare, whole_png
 from gaussproto.serving.store import ConflictError, NewExample, NotFoundError, Store
-from gaussproto.serving.worker import Worker, encoder_names
+from gaussproto.serving.worker import Worker
 
 T = TypeVar("T")
 
 FRESH = 0.25  # seconds for which a gallery counts as unchanged, so that other servers' changes show within a second
 KEPT = 64  # galleries in memory
 STORE_THREADS = 8
-USED = ("distance", "temperature")  # parameters of a gallery file that the service keeps
 
 
 class Galleries:
@@ -172,7 +178,8 @@ class Galleries:
         """Classify the images that `read` returns."""
         with self.worker.place():
             opened = await self.open(gallery)
-            opened.classifier(weights)  # refuses a gallery of one class before anything is decoded
+            if not opened.is_fitted(weights):  # refuses a gallery of one class before anything is decoded
+                await self.decoding(opened.classifier, weights)
             look = opened.encoder.look
 
             def prepared() -> tuple[list[str], Any]:
@@ -189,35 +196,19 @@ class Galleries:
 
     async def file(self, gallery: str) -> bytes:
         """Return the gallery file."""
-        opened = await self.open(gallery)
-        return await self.decoding(_gallery_file, opened)
+        return await self.decoding(write_file, await self.open(gallery))
 
     async def create_from(self, content: bytes, file_name: str, name: str | None) -> str:
         """Create a gallery from a gallery file. Return its id."""
-        found = await self.decoding(_read_gallery_file, content, file_name)
-        settings = found.settings
-        if settings.source not in encoder_names():
-            usable = ", ".join(encoder_names())
-            raise ConflictError(f"{file_name} was made with weights that this server does not have: it has {usable}")
-        encoder = await self.worker.encoder(settings.source)
-        if settings.digest != encoder.digest:
-            raise ConflictError(f"{file_name} was made with other weights {settings.source}: create it again")
-        if settings.image_size_used < encoder.smallest_image:
-            raise InputError(f"{file_name} is a damaged gallery (its images are too small): create it again")
-        parameters = {key: getattr(settings, key) for key in USED if getattr(settings, key) is not None}
-        for key, used in (("ink", encoder.ink), ("prepare", encoder.prepare), ("image_size", encoder.image_size)):
-            if (value := getattr(settings, f"{key}_used")) != used:
-                parameters[key] = value
-        labels = [check_name(str(label), "name of a class in the gallery") for label in found.labels]
-        x, s = found.embedded
-        new = [
-            NewExample(label, _last_part(path, i), None, 0.0, False, encoder.digest, x[i], None if s is None else s[i])
-            for i, (label, path) in enumerate(zip(labels, found.names, strict=True))
-        ]
+        found = await self.decoding(read_file, content, file_name)
+        encoder = await self.worker.encoder(check_source(found, file_name))
+        empty = np.zeros((1, encoder.channels, encoder.image_size, encoder.image_size), dtype=np.uint8)
+        like = await asyncio.wrap_future(self.worker.embed(encoder, empty, lambda each: each))
+        check_fits(found, file_name, encoder, like)
+        new = examples_of(found)
         name = name or check_name(Path(file_name).stem[:LONGEST_NAME] or "gallery", "name of the gallery")
-        return await self.in_store(
-            self.store.create_gallery, name, settings.source, parameters, settings.reject, new
-        )  # fmt: skip
+        arguments = name, found.settings.source, parameters_of(found, encoder), found.settings.reject, new
+        return await self.in_store(self.store.create_gallery, *arguments)
 
     async def zipped(self, gallery: str) -> IO[bytes]:
         """Return a zip file of CLASS/NAME.png files, as `gaussproto classify --support` takes them."""
@@ -237,40 +228,7 @@ class Galleries:
                     image = (await self.in_store(self.store.image, gallery, row.id)).image
                 except NotFoundError:
                     continue  # deleted meanwhile
-                path = _free_path(folder, row.name, taken)
+                path = free_path(folder, row.name, taken)
                 archive.writestr(path, await self.decoding(whole_png, image, row.name))
         file.seek(0)
         return file
-
-
-def _free_path(folder: str, name: str, taken: set[str]) -> str:
-    stem = folder_names([name.rpartition(".")[0] or name])
-    first = path = f"{folder}/{next(iter(stem.values()))}"
-    number = 2
-    while path.lower() in taken:
-        path, number = f"{first}-{number}", number + 1
-    taken.add(path.lower())
-    return f"{path}.png"
-
-
-def _last_part(path: str, i: int) -> str:
-    name = path.replace("\\", "/").rpartition("/")[2][-LONGEST_NAME:]
-    return name if name.isprintable() and name.strip() else f"example {i + 1}"
-
-
-def _gallery_file(opened: OpenedGallery) -> bytes:
-    clf = opened.classifier("precision")
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "studio.gallery"
-        clf.save(path)
-        return path.read_bytes()
-
-
-def _read_gallery_file(content: bytes, name: str) -> Gallery:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "studio.gallery"
-        path.write_bytes(content)
-        try:
-            return read_gallery(path)
-        except InputError as error:
-            raise InputError(str(error).replace(str(path), name)) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from pathlib import Path
@@ -75,4 +76,4 @@ def resident_memory() -> int:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except (OSError, ValueError, IndexError):
         return 0
-    return pages * 4096
+    return pages * os.sysconf("SC_PAGE_SIZE")

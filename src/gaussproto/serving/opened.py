@@ -75,6 +75,9 @@ class OpenedGallery:
         D = x.shape[1]
         return Embedded(x, s.reshape(-1, D, D) if s.shape[1] == D * D > D else s)
 
+    def is_fitted(self, weights: Weights) -> bool:
+        return weights in self._classifiers
+
     def classifier(self, weights: Weights) -> GaussianPrototypeClassifier:
         """Return the fitted classifier. Raise ConflictError if the gallery has too few classes."""
         with self._lock:

@@ -41,6 +41,21 @@ from gaussproto.serving.worker import ABOUT, DEFAULT, check_encoder, encoder_nam
 
 LARGEST_VIEW = 1024  # pixels
 REVALIDATE = {"cache-control": "private, no-cache"}  # the browser keeps a copy and asks if it is still right
+FILE = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "properties": {"file": {"type": "string", "format": "binary"}, "name": {"type": "string"}},
+                    "required": ["file"],
+                    "additionalProperties": False,
+                }
+            }
+        },
+    }
+}
 FILES = {"type": "array", "items": {"type": "string", "format": "binary"}, "minItems": 1}
 
 router = APIRouter()
@@ -103,26 +118,7 @@ async def create_gallery(opened: Opened, new: NewGallery) -> Response:
     return as_json((await opened.open(gallery)).whole("precision"), 201)
 
 
-@router.post(
-    "/galleries/open",
-    status_code=201,
-    response_model=GalleryOut,
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {
-                "multipart/form-data": {
-                    "schema": {
-                        "type": "object",
-                        "properties": {"file": {"type": "string", "format": "binary"}, "name": {"type": "string"}},
-                        "required": ["file"],
-                        "additionalProperties": False,
-                    }
-                }
-            },
-        }
-    },
-)
+@router.post("/galleries/open", status_code=201, response_model=GalleryOut, openapi_extra=FILE)
 async def open_gallery(opened: Opened, request: Request, content_type: ContentType = "") -> Response:
     """Create a gallery from a gallery file, which `gaussproto enroll` writes. Its examples have no images."""
     body = await request.body()
@@ -191,7 +187,7 @@ async def add_examples(opened: Opened, gallery: Id, request: Request, content_ty
     """Add examples, all or none. Classes that do not exist are created."""
     ids = await opened.add(gallery, partial(read_examples, content_type, await request.body()))
     found = await opened.open(gallery)
-    examples = found.examples("precision")
+    examples = await opened.decoding(found.examples, "precision")
     kept = [examples[i] for i in ids if i in examples]  # another client may have deleted one already
     return as_json(Added.model_construct(version=found.version, examples=kept), 201)
 
@@ -226,7 +222,10 @@ async def change_example(opened: Opened, gallery: Id, example: Id, change: Examp
     columns = {"class_id": "class", "damage": "damage", "name": "name"}
     values = {columns[name]: getattr(change, name) for name in change.model_fields_set}
     await opened.change_example(gallery, example, values)
-    return as_json((await opened.open(gallery)).examples("precision")[example])
+    found = (await opened.decoding((await opened.open(gallery)).examples, "precision")).get(example)
+    if found is None:
+        raise NotFoundError("another client has deleted the example: look at the gallery again")
+    return as_json(found)
 
 
 @router.delete("/galleries/{gallery}/examples/{example}", status_code=204)

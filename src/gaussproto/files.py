@@ -7,10 +7,11 @@ import glob
 import hashlib
 import json
 import os
+import re
 import secrets
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -24,6 +25,7 @@ LARGEST_JSON = 16 << 20  # bytes
 FIRST = 1 << 16  # bytes that are checked before the rest of a large file is read
 ABANDONED = 600  # seconds after which a temporary file belongs to a process that was killed
 CANNOT_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EPERM)  # folders of some systems, or without access
+LONGEST_FOLDER = 100  # characters of a folder's name
 KINDS = {stat.S_IFDIR: "folder", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket"}
 
 
@@ -230,3 +232,25 @@ def read_json(path: Path, what: str = "JSON file") -> Any:
 
 def _json_digest(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def folder_names(names: Sequence[str]) -> dict[str, str]:
+    """Return a folder for each name of a class, and different folders for different names."""
+    folders: dict[str, str] = {}
+    for name in dict.fromkeys(names):
+        folder = first = folder_name(name)
+        number = 2
+        while folder.lower() in {taken.lower() for taken in folders.values()}:
+            folder, number = f"{first}-{number}", number + 1
+        folders[name] = folder
+    return folders
+
+
+def folder_name(label: Any) -> str:
+    """Return a label as the name of a folder, without characters that some system forbids.
+
+    >>> folder_name("a/b"), folder_name(".."), folder_name("good")
+    ('a_b', '_', 'good')
+    """
+    name = re.sub(r'[<>:"/\\|?*\x00-\x1f]', "_", str(label)).strip(" .")
+    return name[:LONGEST_FOLDER] or "_"

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from gaussproto.cli.bulk import copy_sorted, folder_name
+from gaussproto.cli.bulk import copy_sorted
+from gaussproto.files import folder_name
 
 
 @pytest.fixture

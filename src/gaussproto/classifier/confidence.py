@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from gaussproto.classifier.examples import Examples
 from gaussproto.errors import InputError
 from gaussproto.formulas.confidence import check_rate, distance_scale, probabilities, reject_threshold
 from gaussproto.formulas.distance import find_distance
+
+Weights = Literal["precision", "uniform"]  # what an example counts in its prototype
 
 PAIRS = 1_000_000  # distances of a block
 ROUNDING = 1e-6  # a Euclidean distance below this share of the largest is a rounding error
@@ -40,7 +42,7 @@ class Confidence(NamedTuple):
     blank: np.ndarray
 
 
-def check_parameters(temperature: Any, reject: Any) -> None:
+def check_parameters(temperature: Any, reject: Any, weights: Any = "precision") -> None:
     """Raise InputError if a parameter of a classifier is out of range."""
     if temperature is not None and not (isinstance(temperature, Real) and 0 < float(temperature) < float("inf")):
         raise InputError(
@@ -49,6 +51,8 @@ def check_parameters(temperature: Any, reject: Any) -> None:
         )
     if reject is not None:
         check_rate(reject, "reject")
+    if weights not in get_args(Weights):
+        raise InputError(f"weights must be one of {', '.join(get_args(Weights))} (found {weights!r})")
 
 
 def temperature_of(card: Card, given: float | None, examples: Examples, distance: str, in_distance: bool) -> float:

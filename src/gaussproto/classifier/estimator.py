@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gaussproto.classifier.confidence import (
     Confidence,
+    Weights,
     check_parameters,
     class_thresholds,
     nearest_classes,
@@ -74,6 +75,8 @@ class GaussianPrototypeClassifier(
         temperature: T in the formula. By default the value that `gaussproto calibrate` stored in the weights, or 1.
         reject: the share of known images that you accept losing, for example 0.05. `predict` then returns None for an
             image that is far from every class. By default every image gets a class.
+        weights: `precision` weights the examples of a class by their precision. `uniform` counts them all the same, so
+            that a prototype is the plain mean, as in a vanilla prototypical network. Takes effect at the next `fit`.
         engine: `torch` or `onnx`, which computes the network. By default onnx for an ONNX file, otherwise torch.
         device: where torch computes: cpu, cuda or mps.
 
@@ -81,7 +84,8 @@ class GaussianPrototypeClassifier(
         encoder_: the encoder and its properties. `encoder_.source` is its name, for example after `auto`.
         classes_: (C,) the labels of the classes, sorted if they can be sorted.
         prototypes_: (C, D) the prototype of each class.
-        precisions_: (C, E) the precision of each class, the sum over its examples. None if the encoder predicts none.
+        precisions_: (C, E) the precision of each class, the sum over its examples. None if the encoder
+            predicts none, or with uniform weights.
         example_labels_: (N,) the label of each example.
         example_names_: (N,) the file of each example, or "".
         example_weights_: (N,) the share of each example in its prototype. The shares of a class add up to 1.
@@ -120,6 +124,7 @@ class GaussianPrototypeClassifier(
         distance: str | None = None,
         temperature: float | None = None,
         reject: float | None = None,
+        weights: Weights = "precision",
         engine: Engine | None = None,
         device: str = "cpu",
     ) -> None:
@@ -132,6 +137,7 @@ class GaussianPrototypeClassifier(
         self.distance = distance
         self.temperature = temperature
         self.reject = reject
+        self.weights = weights
         self.engine = engine
         self.device = device
 
@@ -212,7 +218,11 @@ class GaussianPrototypeClassifier(
             A named tuple: distances (N, C), probabilities (N, C), unknown (N,), thresholds (C,), names, pixels, images
             and blank (N,).
         """
-        embedded, seen = self._embed(X)
+        return self.confidence_of(*self._embed(X))
+
+    def confidence_of(self, embedded: Embedded[np.ndarray], seen: Images) -> Confidence:
+        # For the service, which embeds the images of several requests at once. It has no docstring, so that the API
+        # reference omits it.
         d, thresholds = self._distances(embedded.x), self._thresholds()
         answers = verdict(d, thresholds, self.encoder_, self.temperature, self._examples, *self._metric)
         pixels = None if self.encoder_.takes_vectors else seen.pixels
@@ -267,7 +277,8 @@ class GaussianPrototypeClassifier(
         profile: Profile | None = None,
     ) -> Self:  # fmt: skip
         # For `load`. It has no docstring, so that the API reference omits it.
-        examples, self.encoder_, self._profile = Examples.of(embedded, labels, names), encoder, profile
+        examples = Examples.of(embedded, labels, names, self.weights == "uniform")
+        self.encoder_, self._profile = encoder, profile
         self._settle(examples)
         return self
 
@@ -294,14 +305,18 @@ class GaussianPrototypeClassifier(
                 self._profile = None
                 if self.distance is not None:
                     find_distance(self.distance)
-                check_parameters(self.temperature, self.reject)
+                check_parameters(self.temperature, self.reject, self.weights)
                 for name in ("n_features_in_", "feature_names_in_"):
                     self.__dict__.pop(name, None)  # left by an earlier fit on vectors
             embedded, seen = self._embed(X, reset=known is None)
             check_as_many(len(embedded), labels)
             if classes is not None:
                 check_among(labels, read_labels(classes))
-            self._settle((known.with_more if known else Examples.of)(embedded, labels, seen.names))
+            if known is None:
+                examples = Examples.of(embedded, labels, seen.names, self.weights == "uniform")
+            else:
+                examples = known.with_more(embedded, labels, seen.names)
+            self._settle(examples)
         return self
 
     def _embed(self, X: Any, reset: bool | None = None) -> tuple[Embedded[np.ndarray], Images]:

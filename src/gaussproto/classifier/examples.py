@@ -28,10 +28,13 @@ class Examples:
     index: np.ndarray  # (N,) the class of each example
     prototypes: Embedded[np.ndarray]  # (C, D), (C, E)
     weights: np.ndarray  # (N,) the share of each example in its prototype
+    uniform: bool = False  # whether all examples of a class count the same, whatever their precision
     _left_out: dict[tuple[str, bool], np.ndarray] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, embedded: Embedded[np.ndarray], labels: Sequence[Hashable], names: Sequence[str]) -> Examples:
+    def of(
+        cls, embedded: Embedded[np.ndarray], labels: Sequence[Hashable], names: Sequence[str], uniform: bool = False
+    ) -> Examples:
         classes = classes_of(labels)
         if len(classes) < 2:
             raise InputError(
@@ -39,23 +42,24 @@ class Examples:
             )
         position = {label: c for c, label in enumerate(classes)}
         index = np.array([position[label] for label in labels])
-        x, s = embedded.map(lambda t: t.astype(np.float64))
+        x, s = _counted(embedded, uniform).map(lambda t: t.astype(np.float64))
         p, s_class = class_prototypes(x, s, index, len(classes))
         if not np.isfinite(p).all():
             raise InputError("the mean of the embeddings overflows: the input values are too large; rescale them")
         shares = support_shares(s, s_class, index)
-        return cls(embedded, list(labels), list(names), classes, index, Embedded(p, s_class), shares)
+        return cls(embedded, list(labels), list(names), classes, index, Embedded(p, s_class), shares, uniform)
 
     def with_more(self, embedded: Embedded[np.ndarray], labels: Sequence[Hashable], names: Sequence[str]) -> Examples:
         both = Embedded.join([self.embedded, embedded], np.concatenate)
-        return Examples.of(both, [*self.labels, *labels], [*self.names, *names])
+        return Examples.of(both, [*self.labels, *labels], [*self.names, *names], self.uniform)
 
     def without(self, label: Hashable) -> Examples:
         if label not in self.classes:
             hint = did_you_mean(label, self.classes, f"choose one of the {len(self.classes)} classes in classes_")
             raise InputError(f"unknown class {label!r}: {hint}")
         keep = np.flatnonzero(self.index != self.classes.index(label)).tolist()
-        return Examples.of(self.embedded[keep], [self.labels[i] for i in keep], [self.names[i] for i in keep])
+        labels, names = [self.labels[i] for i in keep], [self.names[i] for i in keep]
+        return Examples.of(self.embedded[keep], labels, names, self.uniform)
 
     @property
     def shots(self) -> np.ndarray:
@@ -71,8 +75,13 @@ class Examples:
         """Return the `left_out_distances` of the examples, sorted. They are computed once."""
         metric = distance, in_distance
         if metric not in self._left_out:
-            self._left_out[metric] = np.sort(left_out_distances(self.embedded, self.index, *metric))
+            counted = _counted(self.embedded, self.uniform)
+            self._left_out[metric] = np.sort(left_out_distances(counted, self.index, *metric))
         return self._left_out[metric]
+
+
+def _counted(embedded: Embedded[np.ndarray], uniform: bool) -> Embedded[np.ndarray]:
+    return Embedded(embedded.x) if uniform else embedded
 
 
 def not_known(

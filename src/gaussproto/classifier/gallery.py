@@ -11,6 +11,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from gaussproto.arrays import digest_of_arrays, read_arrays, write_arrays
+from gaussproto.classifier.confidence import Weights
 from gaussproto.classifier.encoders.card import Encoder
 from gaussproto.classifier.examples import Examples
 from gaussproto.classifier.profile import Profile
@@ -26,7 +27,7 @@ OLD_CHECKSUM = "sha256"  # in galleries of earlier versions
 VERSION = 2
 READABLE = (1, VERSION)
 # The parameters of the classifier, as the user passed them.
-PARAMETERS = ("ink", "prepare", "image_size", "mean", "std", "distance", "temperature", "reject")
+PARAMETERS = ("ink", "prepare", "image_size", "mean", "std", "distance", "temperature", "reject", "weights")
 
 
 class Settings(BaseModel):
@@ -48,6 +49,7 @@ class Settings(BaseModel):
     distance: DistanceName | None
     temperature: float | None = Field(gt=0, allow_inf_nan=False)
     reject: float | None = Field(default=None, ge=RATES[0], le=RATES[-1])
+    weights: Weights = "precision"
     calibration: Calibration | None = None  # of the weights at the time of saving
     features: int | None = None  # size of a vector; None for images
     feature_names: list[str] | None = None
@@ -68,7 +70,7 @@ class Gallery(NamedTuple):
         return list(dict.fromkeys(self.labels))
 
     def examples(self) -> Examples:
-        return Examples.of(self.embedded, self.labels, self.names)
+        return Examples.of(self.embedded, self.labels, self.names, self.settings.weights == "uniform")
 
 
 def settings_of(clf: Any, encoder: Encoder) -> Settings:

@@ -17,7 +17,7 @@ from gaussproto.formulas.embedded import Embedded
 
 # The settings that change the embeddings.
 ALIKE = {"image_size_used": "image size", "ink_used": "ink", "prepare_used": "preparation"}
-CHOSEN = ("distance", "temperature", "reject")  # settings that the user may choose for each gallery
+CHOSEN = ("distance", "temperature", "reject", "weights")  # settings that the user may choose for each gallery
 FILLED = ("source", "calibration", "features", "feature_names", "profile")  # settings that a gallery may lack
 
 

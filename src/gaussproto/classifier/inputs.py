@@ -131,7 +131,7 @@ def read_images(images: list[Any] | np.ndarray, names: list[str], look: Look) ->
         def convert(image: Image.Image) -> tuple[np.ndarray, bool, Traits | None]:
             return *look.see(image), traits_of(image) if i in sample else None
 
-        return _read(i, images[i], convert, max(look.size, WORK if look.prepare == "ink" else 0), large)
+        return _read(i, images[i], convert, look.needs, large)
 
     files = any(isinstance(image, str | Path) for image in images)
     seen: Iterable[Any] = in_threads(read, range(len(images))) if files else map(read, range(len(images)))

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import filecmp
 import os
-import re
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from gaussproto.cli import console
 from gaussproto.errors import InputError
-from gaussproto.files import write_then_rename
+from gaussproto.files import folder_names, write_then_rename
 
 SHOWN = 3  # unreadable files that a message names
-LONGEST = 100  # characters of a folder's name
 
 
 def find_files(paths: Sequence[Path], recursive: bool) -> list[Path]:
@@ -61,7 +58,7 @@ def copy_sorted(pairs: Sequence[tuple[Path, str]], folder: Path) -> Iterator[Pat
 
     A file that is there already is not copied again, and no file is replaced: a copy with the same name gets a number.
     """
-    folders = _folders([name for _, name in pairs])
+    folders = folder_names([name for _, name in pairs])
     for file, name in pairs:
         if not os.access(file, os.R_OK) or not file.is_file():
             continue  # a folder or a broken link, which the answers list as unreadable
@@ -74,25 +71,3 @@ def copy_sorted(pairs: Sequence[tuple[Path, str]], folder: Path) -> Iterator[Pat
             with write_then_rename(target) as temporary:
                 shutil.copyfile(file, temporary)
         yield target
-
-
-def _folders(names: Sequence[str]) -> dict[str, str]:
-    """Return a folder for each name, and different folders for different names."""
-    folders: dict[str, str] = {}
-    for name in dict.fromkeys(names):
-        folder = first = folder_name(name)
-        number = 2
-        while folder.lower() in {taken.lower() for taken in folders.values()}:
-            folder, number = f"{first}-{number}", number + 1
-        folders[name] = folder
-    return folders
-
-
-def folder_name(label: Any) -> str:
-    """Return a label as the name of a folder, without characters that some system forbids.
-
-    >>> folder_name("a/b"), folder_name(".."), folder_name("good")
-    ('a_b', '_', 'good')
-    """
-    name = re.sub(r'[<>:"/\\|?*\x00-\x1f]', "_", str(label)).strip(" .")
-    return name[:LONGEST] or "_"

@@ -24,18 +24,22 @@ from gaussproto.cli.encoder import (
     say_encoder,
 )
 from gaussproto.cli.options import Device, Json
+from gaussproto.cli.remote import Remote
 from gaussproto.errors import InputError
 
 if TYPE_CHECKING:
     from gaussproto.classifier.confidence import Confidence
     from gaussproto.classifier.estimator import GaussianPrototypeClassifier
 
+NO_CHOICE = Choice(None, None, None, None, None, None, None, "cpu")
 CHUNK = 256  # images between two steps of the progress bar
 
 REJECT_HELP = (
     "Report images that are far from every class as unknown. RATE: fraction of known images that may be wrongly "
     "rejected, e.g. 0.05."
 )
+GALLERY_HELP = "Gallery file with the examples, from `gaussproto enroll`. With --server: the name or id of its gallery."
+SERVER_HELP = "Classify with a gallery of this server, which `gaussproto serve` runs, instead of on this machine."
 SHEET_HELP = "Write an HTML page with small pictures of the images, grouped by class, the least certain first."
 COPY_HELP = "Copy each image to DIR/CLASS, to DIR/unknown, DIR/blank or DIR/unreadable."
 EXPLAIN_HELP = (
@@ -47,7 +51,9 @@ EXPLAIN_HELP = (
 def classify(
     images: Annotated[list[Path], Argument(metavar="IMAGE...", help="Image files or folders of images to classify.")],
     support: Annotated[Path | None, Option(help="Folder with the examples as CLASS/IMAGE files.")] = None,
-    gallery: Annotated[Path | None, Option(help="Gallery file with the examples, from `gaussproto enroll`.")] = None,
+    gallery: Annotated[Path | None, Option(help=GALLERY_HELP)] = None,
+    server: Annotated[str | None, Option(metavar="URL", help=SERVER_HELP)] = None,
+    token: Annotated[str | None, Option(help="Token of the server.", envvar="GAUSSPROTO_TOKEN")] = None,
     encoder: Encoder = None,
     ink: InkOption = None,
     prepare: PrepareOption = None,
@@ -68,7 +74,8 @@ def classify(
 ) -> None:
     """Classify images by a few examples of each class, without training.
 
-    Pass the examples as a folder with --support, or as a gallery file with --gallery.
+    Pass the examples as a folder with --support, or as a gallery file with --gallery. With --server, a server uses one
+    of its galleries.
     """
     from gaussproto.classifier.explain import check_picture
 
@@ -84,28 +91,41 @@ def classify(
         raise InputError(f"{copy_to} is a file, not a folder: choose another folder with --copy-to")
     if explain is not None:
         check_picture(explain)
+    chosen = Choice(encoder, ink, prepare, image_size, mean, std, engine, device)
+    if server is not None and (gallery is None or reject or explain or chosen != NO_CHOICE):
+        remedy = "with --server, pass --gallery NAME, and leave out --support and the options of the encoder"
+        raise InputError(f"a server decides how it classifies: {remedy}")
+    answers: list[dict[str, Any]] = []
+    pictures: list[Path] = []
     with console.progress_bars() as bars:
-        chosen = Choice(encoder, ink, prepare, image_size, mean, std, engine, device)
-        clf = make_classifier(gallery, chosen)
-        if support is not None:
-            fit_examples(clf, examples_in(support), strict)
-            say_encoder(clf, chosen)
-        if reject is not None:
-            clf.set_params(reject=reject)
-        answers: list[dict[str, Any]] = []
-        chunk = CHUNK if explain is None else len(files)
-        for start in range(0, len(files), chunk):
-            some, confidence = _classify(clf, files[start : start + chunk], top, strict)
-            answers += some
-            bars("classifying", len(answers), len(files))
+        if server is not None:
+            remote = Remote(server, str(gallery), token)
+            classes = remote.classes
+            for some in remote.classify(files, top, strict):
+                answers += some
+                bars("classifying", len(answers), len(files))
+        else:
+            clf = make_classifier(gallery, chosen)
+            if support is not None:
+                fit_examples(clf, examples_in(support), strict)
+                say_encoder(clf, chosen)
+            if reject is not None:
+                clf.set_params(reject=reject)
+            classes = len(clf.classes_)
+            chunk = CHUNK if explain is None else len(files)
+            for start in range(0, len(files), chunk):
+                some, confidence = _classify(clf, files[start : start + chunk], top, strict)
+                answers += some
+                bars("classifying", len(answers), len(files))
+            if explain is not None and confidence is not None:
+                pictures = clf.explain(confidence, explain, top)
         if all("problem" in answer for answer in answers):
             raise InputError(f"{answers[0]['image']} {answers[0]['problem']}")
-        pictures = clf.explain(confidence, explain, top) if explain is not None and confidence is not None else []
         if sheet is not None:
             from gaussproto.report.sheet import write_sheet
 
             bars("writing the sheet", 0, 1)
-            write_sheet([on_sheet(answer) for answer in answers], sheet, len(clf.classes_))
+            write_sheet([on_sheet(answer) for answer in answers], sheet, classes)
             bars("writing the sheet", 1, 1)
         copies = set()
         if copy_to is not None:
@@ -113,7 +133,7 @@ def classify(
                 copies.add(copy)
                 bars("copying", len(copies), len(answers))
     if json:
-        console.print_json({"classes": len(clf.classes_), "images": answers})
+        console.print_json({"classes": classes, "images": answers})
     elif csv:
         console.print_csv(CSV_COLUMNS, list(csv_lines(answers)))
     else:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image
 
-from gaussproto.data.ink import even_contrast, find_ink, prepare_or_resize, reduced_grey
+from gaussproto.data.ink import WORK, even_contrast, find_ink, prepare_or_resize, reduced_grey
 from gaussproto.data.picture import resize, with_bright_ink
 from gaussproto.setting_types import Ink, Prepare
 
@@ -22,6 +22,11 @@ class Look(NamedTuple):
     channels: int = 1  # 1 grey, 3 colour
     ink: Ink = "bright"  # of the images that users pass
     prepare: Prepare = "none"
+
+    @property
+    def needs(self) -> int:
+        """Side in pixels that an image should have: the decoder may reduce a larger one."""
+        return max(self.size, WORK if self.prepare == "ink" else 0)
 
     def see(self, image: Image.Image) -> tuple[np.ndarray, bool]:
         """Return the pixels (channels, size, size), uint8, and whether the image is blank. Only drawings can be."""

@@ -1,0 +1,150 @@
+"""Take the screenshots of the studio for docs/ from a real session: `python -m scripts.screenshots`.
+
+Needs Chromium, and `pip install playwright httpx`. The symbols are drawn by the hand of the tests. The script also walks
+the way of a newcomer at the pace of a person, and prints the number of strokes, keys, clicks and seconds.
+"""
+
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from PIL import Image
+from playwright.sync_api import sync_playwright
+
+from benchmarks.served import Server, running
+from tests.serving.hand import SYMBOLS, draw, teach, vary
+from tests.serving.test_page import PHONE, WIDE, new_gallery
+
+IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
+NAMES = ("circle", "triangle", "star", "house")
+THOUGHT, STROKE, KEY = 2.0, 1.5, 0.25  # seconds: before a symbol is drawn, of a stroke, of a key
+
+
+@contextmanager
+def studio() -> Iterator[tuple[Any, Server]]:
+    with TemporaryDirectory() as folder, running(Path(folder, "studio.db")) as server, sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        yield browser, server
+        browser.close()
+
+
+def open_page(browser: Any, server: Server, gallery: str, **options: Any) -> Any:
+    context = browser.new_context(device_scale_factor=2, **{"viewport": WIDE, **options})
+    context.add_init_script(f"localStorage['gaussproto-gallery'] ??= '{gallery}'")
+    page = context.new_page()
+    page.goto(server.url)
+    page.locator("#gallery-name", has_not_text="…").wait_for()
+    return page
+
+
+def picture(page: Any) -> Image.Image:
+    page.wait_for_timeout(1500)  # movements and thumbnails come to rest
+    return Image.open(BytesIO(page.screenshot()))
+
+
+def save(image: Image.Image, name: str) -> None:
+    image.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(IMAGES / name, optimize=True)
+    print(f"{name}: {(IMAGES / name).stat().st_size // 1000} kB")
+
+
+def damage(page: Any, nth: int, steps: int) -> None:
+    page.locator(".thumb-face").nth(nth).click()
+    page.locator("#damage").focus()
+    for _ in range(steps):
+        page.keyboard.press("ArrowRight")
+    page.wait_for_timeout(1000)
+
+
+def drawn_symbols(browser: Any, server: Server) -> None:
+    random = Random(5)
+    page = open_page(browser, server, new_gallery(server, "My symbols"))
+    for name in NAMES * 3:
+        teach(page, name, random)
+    draw(page, "#ask-pad", "star", random)
+    damage(page, 7, 12)
+    page.mouse.move(5, 5)
+    page.locator("#damage").blur()
+    save(picture(page), "studio.png")
+    phone = open_page(
+        browser,
+        server,
+        page.evaluate("localStorage['gaussproto-gallery']"),
+        viewport=PHONE,
+        has_touch=True,
+        is_mobile=True,
+    )
+    screens = []
+    for tab in ("teach", "ask", "see"):
+        phone.locator(f".tabs [data-tab={tab}]").tap()
+        if tab == "ask":
+            draw(phone, "#ask-pad", "house", random)
+        screens.append(picture(phone))
+    width, height = screens[0].size
+    gap = 40
+    sheet = Image.new("RGB", (3 * width + 2 * gap, height), "white")
+    for i, screen in enumerate(screens):
+        sheet.paste(screen, (i * (width + gap), 0))
+    save(sheet.resize((sheet.width * 2 // 3, sheet.height * 2 // 3), Image.Resampling.LANCZOS), "studio-phone.png")
+
+
+def ready_set(browser: Any, server: Server) -> None:
+    page = open_page(browser, server, new_gallery(server, "Invented characters"), color_scheme="dark")
+    page.locator(".ready-sets .button").first.click()
+    page.locator(".try").first.click()
+    page.locator("#verdict strong").wait_for()
+    damage(page, 1, 16)
+    page.locator("#weights input[value=uniform]").check()
+    page.wait_for_timeout(800)
+    page.locator("#weights input[value=precision]").check()
+    page.mouse.move(5, 5)
+    page.evaluate("document.activeElement.blur()")
+    save(picture(page), "studio-dark.png")
+    page.locator("#learn-button").click()
+    page.locator("#snapshot").focus()
+    page.keyboard.press("End")
+    page.evaluate("document.activeElement.blur()")
+    page.wait_for_timeout(1000)
+    image = Image.open(BytesIO(page.locator("#learning").screenshot()))
+    save(image.resize((image.width * 2 // 3, image.height * 2 // 3), Image.Resampling.LANCZOS), "studio-learned.png")
+
+
+def walk(browser: Any, server: Server) -> None:
+    """From opening the page to the first right answer, at the pace of a person who has read nothing."""
+    random = Random(6)
+    strokes = keys = 0
+    began = time.monotonic()
+    page = open_page(browser, server, new_gallery(server, "Walk"))
+
+    def slowly(pad: str, name: str) -> int:
+        page.wait_for_timeout(1000 * THOUGHT)
+        box = page.locator(pad).bounding_box()
+        drawn = vary(SYMBOLS[name], random)
+        for stroke in drawn:
+            for i, (x, y) in enumerate(stroke):
+                page.mouse.move(box["x"] + x * box["width"], box["y"] + y * box["height"])
+                page.mouse.down() if i == 0 else page.wait_for_timeout(1000 * STROKE / len(stroke))
+            page.mouse.up()
+        return len(drawn)
+
+    for name in ("circle", "triangle", "cross"):
+        strokes += slowly("#teach-pad", name)
+        page.keyboard.type(name, delay=1000 * KEY)
+        page.keyboard.press("Enter")
+        keys += len(name) + 1
+        page.locator(".class-name", has_text=name).wait_for()
+    strokes += slowly("#ask-pad", "triangle")
+    page.locator("#verdict strong", has_text="triangle").wait_for()
+    print(f"newcomer: {strokes} strokes, {keys} keys, 0 clicks, {time.monotonic() - began:.0f} s")
+
+
+if __name__ == "__main__":
+    with studio() as (browser, server):
+        drawn_symbols(browser, server)
+        ready_set(browser, server)
+        walk(browser, server)

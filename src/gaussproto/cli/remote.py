@@ -1,0 +1,114 @@
+"""Classify images with a gallery of a server that `gaussproto serve` runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from gaussproto.cli import bulk
+from gaussproto.errors import InputError, did_you_mean, shortened
+from gaussproto.files import read_file
+
+TOGETHER, BYTES = 32, 32_000_000  # images and bytes of a request
+TRIES = 5  # if the server is busy
+WAIT = 120  # seconds for an answer
+
+
+class Remote:
+    """A gallery of a server.
+
+    Args:
+        server: the address of the server.
+        gallery: the name or the id of the gallery.
+        token: the token of the server, or None.
+    """
+
+    def __init__(self, server: str, gallery: str, token: str | None) -> None:
+        self.url = f"{server.rstrip('/')}/api/v1"
+        self.headers = {"authorization": f"Bearer {token}"} if token else {}
+        listed = self._ask("GET", "/galleries")
+        by_id, by_name = ([each for each in listed if gallery == each[key]] for key in ("id", "name"))
+        found = by_id or by_name
+        if not found:
+            names = [each["name"] for each in listed]
+            hint = did_you_mean(gallery, names, f"it has {', '.join(map(repr, names[:5])) or 'none'}")
+            raise InputError(f"the server has no gallery {gallery!r}: {hint}")
+        if len(found) > 1:
+            ids = ", ".join(each["id"] for each in found)
+            raise InputError(f"the server has {len(found)} galleries {gallery!r}: pass one of their ids ({ids})")
+        self.id: str = found[0]["id"]
+        self.classes: int = found[0]["classes"]
+
+    def classify(self, files: Sequence[Path], top: int, strict: bool) -> Iterator[list[dict[str, Any]]]:
+        """Yield answers, like those of `answers_of`, for some files after others."""
+        for some in _groups(files):
+            problems: dict[Path, str] = {}
+            try:
+                answers = self._classify(some, top)
+            except InputError:
+                problems = {} if strict else bulk.problems_of([file for file, _ in some])
+                if not problems:
+                    raise
+                good = [(file, content) for file, content in some if file not in problems]
+                answers = self._classify(good, top) if good else {}
+            answers |= {file: {"image": str(file), "problem": why} for file, why in problems.items()}
+            yield [answers[file] for file, _ in some]
+
+    def _classify(self, some: Sequence[tuple[Path, bytes]], top: int) -> dict[Path, dict[str, Any]]:
+        parts = [("files", (str(i), content)) for i, (_, content) in enumerate(some, start=1)]
+        query = {"top": top, "nearest": 0}
+        found = self._ask("POST", f"/galleries/{self.id}/classify", params=query, files=parts)["answers"]
+        return {
+            file: {
+                "image": str(file),
+                "unknown": answer["unknown"],
+                "blank": answer["blank"],
+                "top": [
+                    {"label": each["name"], "probability": each["probability"], "distance": each["distance"]}
+                    for each in answer["classes"]
+                ],
+            }
+            for (file, _), answer in zip(some, found, strict=True)
+        }
+
+    def _ask(self, method: str, path: str, **named: Any) -> Any:
+        import requests
+
+        for attempt in range(TRIES):
+            try:
+                answer = requests.request(method, self.url + path, headers=self.headers, timeout=WAIT, **named)
+            except (requests.RequestException, ValueError) as error:
+                reason = type(error).__name__
+                raise InputError(f"cannot reach the server {self.url} ({reason}): check --server") from None
+            if answer.status_code != 503 or attempt == TRIES - 1:
+                break
+            time.sleep(min(10.0, _number(answer.headers.get("retry-after"), 1.0)))
+        try:
+            content = answer.json()
+        except ValueError:
+            raise InputError(f"{self.url} is not a server of gaussproto: check --server") from None
+        if not answer.ok:
+            sentence = content.get("error") if isinstance(content, dict) else None
+            raise InputError(f"the server says: {sentence or shortened(content)}")
+        return content
+
+
+def _groups(files: Sequence[Path]) -> Iterator[list[tuple[Path, bytes]]]:
+    """Yield files with their content, some at a time."""
+    group: list[tuple[Path, bytes]] = []
+    for file in files:
+        group.append((file, read_file(file, "image file")))
+        if len(group) == TOGETHER or sum(len(content) for _, content in group) > BYTES:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def _number(text: str | None, otherwise: float) -> float:
+    try:
+        return float(text or otherwise)
+    except ValueError:
+        return otherwise

@@ -1,0 +1,1 @@
+"""The studio: a web page and an HTTP service around the classifier."""

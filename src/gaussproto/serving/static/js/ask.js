@@ -1,0 +1,150 @@
+/** Ask: the query on the pad, and its answer, which follows the pen. */
+
+import { classify } from "./api.js";
+import { byId, count, h, say } from "./element.js";
+import { dropZone, fromInput, fromPaste } from "./files.js";
+import { Pad } from "./pad.js";
+import { track } from "./progress.js";
+import { on, set, state, way } from "./state.js";
+
+const WHILE_DRAWING = 120; // milliseconds between two questions during a stroke
+const TOP = 8;
+const NEAREST = 4;
+const TRIES = "gaussproto-tries";
+
+/** @type {Pad} */
+let pad;
+let running = null;
+let lastSent = 0;
+let shown = null; // the gallery
+
+export function startAsk() {
+  pad = new Pad(byId("ask-pad"), byId("ask-sheet"), "gaussproto-ask");
+  pad.addEventListener("move", () => {
+    if (!running && performance.now() - lastSent > WHILE_DRAWING) askDrawing();
+  });
+  pad.addEventListener("change", () => (pad.empty ? clear() : askDrawing()));
+  byId("ask-clear").addEventListener("click", () => {
+    pad.wipe();
+    clear();
+  });
+  byId("ask-files").addEventListener("change", (event) => {
+    takeFiles(fromInput(event.target.files));
+    event.target.value = "";
+  });
+  dropZone(byId("ask"), takeFiles);
+  addEventListener("paste", (event) => {
+    const here = document.body.dataset.tab === "ask" || byId("ask").contains(document.activeElement);
+    const images = here ? fromPaste(event) : [];
+    if (images.length) takeFiles(images);
+  });
+  on("gallery", () => {
+    changeGallery();
+    drawLead();
+    if (state.query && state.answer?.version !== state.gallery?.version) ask();
+    else if (!state.query && !pad.empty && way() >= 2) askDrawing();
+  });
+  on("weights", () => state.query && ask());
+  on("query", drawLead);
+  on("tries", drawTries);
+  drawLead();
+}
+
+/** Drawings to try belong to a gallery, and so does an image on the pad. */
+function changeGallery() {
+  const id = state.gallery?.id;
+  if (!id || id === shown) return;
+  if (shown && pad.image) pad.reset();
+  shown = id;
+  const kept = JSON.parse(sessionStorage.getItem(TRIES) ?? "{}");
+  if (kept.gallery === id) set({ tries: kept.tries });
+}
+
+async function askDrawing() {
+  lastSent = performance.now();
+  const started = lastSent;
+  const file = await pad.export();
+  if (pad.empty) return clear();
+  if (started < lastSent) return; // a later stroke is on its way
+  set({ query: { file, name: "drawing.png" } });
+  await ask();
+}
+
+async function takeFiles(images) {
+  if (!images.length) return say(byId("ask-error"), "There is no image among these files.");
+  if (images.length > 1) set({ tries: images.slice(0, 60).map((image) => ({ file: image.file, name: image.name })) });
+  await askImage(images[0]);
+}
+
+async function askImage({ file, name }) {
+  await pad.showImage(file);
+  byId("ask-sheet").classList.add("has-ink");
+  set({ query: { file, name } });
+  await ask();
+}
+
+/** Send the query. A question that is still open is cancelled. */
+export async function ask() {
+  running?.abort();
+  if (way() < 2) {
+    set({ answer: null });
+    return drawLead();
+  }
+  const own = (running = new AbortController());
+  const { query, weights, gallery } = state;
+  try {
+    const request = { top: TOP, nearest: NEAREST, plane: true, weights };
+    const reply = await track("Asking the network", () => classify(gallery.id, [query], request, own.signal));
+    if (own.signal.aborted) return;
+    say(byId("ask-error"), null);
+    set({ answer: { ...reply.answers[0], version: reply.version, weights, query } });
+  } catch (error) {
+    if (own.signal.aborted) return;
+    set({ answer: null });
+    say(byId("ask-error"), error);
+  } finally {
+    if (running === own) running = null;
+  }
+}
+
+function clear() {
+  running?.abort();
+  running = null;
+  say(byId("ask-error"), null);
+  set({ query: null, answer: null });
+  drawLead();
+}
+
+function drawLead() {
+  const n = way();
+  byId("ask-clear").hidden = !state.query && pad.empty;
+  byId("ask").classList.toggle("waiting", n < 2);
+  byId("ask-hint").textContent = n < 2 ? "First teach two symbols" : "Draw one of your symbols";
+  byId("ask-lead").textContent =
+    n === 0 ? "The network will tell your symbols apart."
+    : n === 1 ? "One symbol is there. It needs one more."
+    : `Draw one of your ${count(n, "symbol")} again.`;
+}
+
+function drawTries() {
+  const box = byId("tries");
+  const tries = state.tries ?? [];
+  if (tries.every((one) => one.image)) sessionStorage.setItem(TRIES, JSON.stringify({ gallery: shown, tries }));
+  box.hidden = tries.length === 0;
+  box.replaceChildren(
+    h("p", { class: "lead" }, tries[0]?.file ? "Your files:" : "Other drawings of these characters. Ask about one:"),
+    h("div", { class: "try-row" }, ...tries.map(tryButton)),
+  );
+}
+
+function tryButton(given, index) {
+  const file = given.file ?? blobOf(given.image);
+  const name = given.name ?? `try ${index + 1}`;
+  const image = h("img", { alt: "", src: URL.createObjectURL(file), width: 40, height: 40 });
+  return h("button", { class: "try paper", type: "button", "aria-label": `Ask about ${name}`, title: name, onclick: () => askImage({ file, name }) }, image);
+}
+
+function blobOf(base64) {
+  const bytes = Uint8Array.from(atob(base64.replace(/^data:[^,]*,/, "")), (c) => c.charCodeAt(0));
+  return new Blob([bytes], { type: "image/png" });
+}

@@ -1,0 +1,267 @@
+/** The edits of a gallery, each with its inverse for undo. */
+
+import * as api from "./api.js";
+import { count } from "./element.js";
+import { track } from "./progress.js";
+import { classById, classByName, classes, exampleById, keepColour, set, state } from "./state.js";
+import { changed } from "./sync.js";
+import { did, inLine } from "./undo.js";
+
+const AT_ONCE = 20; // images in one request
+const LARGEST = 1024; // pixels of an image that the server sends
+
+const renewed = new Map(); // id of a deleted example → its id after it was added again
+
+/** The id that an example has now. */
+function idNow(id) {
+  while (renewed.has(id)) id = renewed.get(id);
+  return id;
+}
+
+/** The files that this page has sent, by the id of their example, so that undo gives back the very same. */
+const originals = new Map();
+
+const gallery = () => state.gallery.id;
+
+/**
+ * Add images. They become one step of undo, and all of a class are added in one go.
+ * @param {{file: Blob, name: string, class: string}[]} images
+ */
+export const addImages = (images) => inLine(() => add(images));
+
+async function add(images) {
+  const g = gallery();
+  const groups = Map.groupBy ? Map.groupBy(images, (image) => image.class) : group(images);
+  const before = new Set(classes().map((c) => c.name));
+  const ids = [];
+  const label = images.length === 1 ? `add to ${images[0].class}` : `add ${images.length} images`;
+  const create = () =>
+    track(images.length === 1 ? "Adding the example" : `Adding ${images.length} images`, async (step) => {
+      const added = [];
+      try {
+        for (const [name, members] of groups) {
+          for (let i = 0; i < members.length; i += AT_ONCE) {
+            const part = members.slice(i, i + AT_ONCE);
+            const reply = await api.addFiles(g, name, part);
+            reply.examples.forEach((e, k) => originals.set(e.id, part[k].file));
+            added.push(...reply.examples.map((e) => e.id));
+            step(added.length, images.length);
+          }
+        }
+      } finally {
+        await changed();
+        if (ids.length) added.forEach((id, i) => renewed.set(idNow(ids[i]), id));
+        else ids.push(...added);
+      }
+    });
+  const command = {
+    label,
+    undo: async () => {
+      for (const id of ids) await api.deleteExample(g, idNow(id));
+      for (const name of groups.keys()) await dropIfNew(g, name, before);
+      await changed();
+    },
+    redo: create,
+  };
+  try {
+    await create();
+  } finally {
+    if (ids.length) did(command);
+  }
+}
+
+function group(images) {
+  const groups = new Map();
+  for (const image of images) groups.set(image.class, [...(groups.get(image.class) ?? []), image]);
+  return groups;
+}
+
+/** Delete a class that an undone edit had created, if nothing else is in it. */
+async function dropIfNew(g, name, before) {
+  if (before.has(name)) return;
+  await changed();
+  const found = classByName(name);
+  if (found && found.examples.length === 0) await api.deleteClass(g, found.id);
+}
+
+/** Load a ready set. Returns drawings to ask about. */
+export const addSamples = (sample) => inLine(() => load(sample));
+
+async function load(sample) {
+  const g = gallery();
+  const known = () => new Set(classes().map((c) => c.id));
+  let created = [];
+  let queries = [];
+  const fill = () =>
+    track(`Loading ${sample.name}`, async () => {
+      const before = known();
+      const reply = await api.addSamples(g, sample.id);
+      queries = reply.queries ?? [];
+      await changed();
+      created = classes().filter((c) => !before.has(c.id)).map((c) => c.id);
+    });
+  await fill();
+  did({
+    label: `load ${sample.name}`,
+    undo: async () => {
+      for (const id of created) await api.deleteClass(g, id);
+      set({ tries: [] });
+      await changed();
+    },
+    redo: fill,
+  });
+  return queries;
+}
+
+/** What is needed to add an example again. An image that the server sends has its damage, so that comes off first. */
+async function keepsake(g, example) {
+  const { name } = classById(example.class);
+  if (!example.has_image) return { example, class: name, image: null };
+  let file = originals.get(example.id);
+  if (!file) {
+    if (example.damage) await api.changeExample(g, example.id, { damage: 0 });
+    file = await api.readImage(g, example.id, { size: LARGEST });
+  }
+  return { example, class: name, file, image: await dataUrl(file) };
+}
+
+const dataUrl = (blob) =>
+  new Promise((done, failed) => {
+    const reader = new FileReader();
+    reader.onload = () => done(reader.result);
+    reader.onerror = () => failed(new Error("The browser could not read the image."));
+    reader.readAsDataURL(blob);
+  });
+
+async function restore(g, kept) {
+  const there = kept.filter((one) => one.image);
+  for (let i = 0; i < there.length; i += AT_ONCE) {
+    const part = there.slice(i, i + AT_ONCE);
+    const reply = await api.addExamples(g, part.map(({ example, class: name, image }) => ({
+      class: name, image, name: example.name || undefined, damage: example.damage,
+    })));
+    reply.examples.forEach((e, k) => {
+      renewed.set(idNow(part[k].example.id), e.id);
+      originals.set(e.id, part[k].file);
+    });
+  }
+  await changed();
+  if (there.length < kept.length) throw new Error(`${count(kept.length - there.length, "example")} came from a gallery file without an image and cannot be brought back.`);
+}
+
+export const removeExample = (id) => inLine(() => removeOne(id));
+
+async function removeOne(id) {
+  const g = gallery();
+  const example = exampleById(id);
+  if (!example) return;
+  await track("Deleting the example", async () => {
+    const kept = await keepsake(g, example);
+    await api.deleteExample(g, id);
+    await changed();
+    did({
+      label: `delete an example of ${kept.class}`,
+      undo: () => restore(g, [kept]),
+      redo: async () => {
+        await api.deleteExample(g, idNow(id));
+        await changed();
+      },
+    });
+  });
+}
+
+export const removeClass = (id) => inLine(() => removeAll(id));
+
+async function removeAll(id) {
+  const g = gallery();
+  const { name, examples } = classById(id);
+  await track(`Deleting ${name}`, async (step) => {
+    const kept = [];
+    for (const example of examples) {
+      kept.push(await keepsake(g, example));
+      step(kept.length, examples.length);
+    }
+    await api.deleteClass(g, id);
+    await changed();
+    did({
+      label: `delete ${name}`,
+      undo: async () => {
+        if (kept.length) return restore(g, kept);
+        await api.createClass(g, name);
+        return changed();
+      },
+      redo: async () => {
+        const found = classByName(name);
+        if (found) await api.deleteClass(g, found.id);
+        await changed();
+      },
+    });
+  });
+}
+
+export const renameClass = (id, name) => inLine(() => rename(id, name));
+
+async function rename(id, name) {
+  const g = gallery();
+  const before = classById(id).name;
+  const change = (from, to) => async () => {
+    const found = classByName(from);
+    if (!found) throw new Error(`There is no class ${from} any more.`);
+    await api.renameClass(g, found.id, to);
+    keepColour(from, to);
+    await changed();
+  };
+  await change(before, name)();
+  did({ label: `rename ${before}`, undo: change(name, before), redo: change(before, name) });
+}
+
+/** Move an example to another class. */
+export const moveExample = (id, name) => inLine(() => move(id, name));
+
+async function move(id, name) {
+  const g = gallery();
+  const from = classById(exampleById(id).class).name;
+  if (from === name) return;
+  const put = (target) => async () => {
+    const place = classByName(target) ?? (await api.createClass(g, target));
+    await api.changeExample(g, idNow(id), { class: place.id });
+    await changed();
+  };
+  await put(name)();
+  did({ label: `move to ${name}`, undo: put(from), redo: put(name) });
+}
+
+/** Damage an example while a slider moves: only the newest value is sent when the one before is answered. */
+export function damager(id) {
+  const g = gallery();
+  const start = exampleById(id).damage;
+  let wanted = start;
+  let sent = start;
+  let running = null;
+  const put = (damage) => async () => {
+    await api.changeExample(g, idNow(id), { damage });
+    await changed();
+  };
+  const run = async () => {
+    while (sent !== wanted) {
+      sent = wanted;
+      await track("Damaging the example", put(sent));
+    }
+  };
+  return {
+    to(damage) {
+      wanted = damage;
+      running ??= run().finally(() => (running = null));
+      return running;
+    },
+    ended: false,
+    /** Make what was done one step of undo. */
+    async end() {
+      if (this.ended) return;
+      this.ended = true;
+      await running;
+      const last = wanted;
+      if (last !== start) did({ label: "change the damage", undo: put(start), redo: put(last) });
+    },
+  };
+}

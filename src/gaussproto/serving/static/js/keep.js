@@ -1,0 +1,151 @@
+/** Keep: several galleries, gallery files, and the examples as a zip. */
+
+import * as api from "./api.js";
+import { byId, count, h, icon, CROSS, say } from "./element.js";
+import { track } from "./progress.js";
+import { on, set, state } from "./state.js";
+import { changed, open, store } from "./sync.js";
+import { forgetAll } from "./undo.js";
+
+const dialog = () => byId("galleries");
+const LOOPBACK = /^(localhost|.*\.localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
+
+export function startKeep() {
+  byId("gallery-button").addEventListener("click", showGalleries);
+  on("gallery", () => {
+    const name = state.gallery?.name ?? "…";
+    byId("gallery-name").textContent = name;
+    document.title = `${name} · gaussproto studio`;
+  });
+  byId("privacy").textContent = LOOPBACK.test(location.hostname)
+    ? "Nothing leaves this machine."
+    : `Your images go to ${location.host} and nowhere else.`;
+  store.addEventListener("gone", () => {
+    forgetAll();
+    say(byId("teach-error"), "The gallery was deleted elsewhere. This is another one.");
+  });
+}
+
+async function showGalleries() {
+  const error = h("p", { class: "error", role: "alert", hidden: true });
+  const attempt = async (work) => {
+    say(error, null);
+    try {
+      await work();
+    } catch (reason) {
+      say(error, reason);
+    }
+  };
+  const list = h("ul", { class: "gallery-list" });
+  const body = h("div", {});
+  dialog().replaceChildren(
+    h("header", {}, h("h2", { id: "galleries-title" }, "Galleries"),
+      h("button", { class: "tool quiet close", type: "button", "aria-label": "Close", onclick: () => dialog().close() }, icon(CROSS))),
+    h("p", { class: "lead" }, `A gallery holds your classes and their examples. It is saved with every change. ${byId("privacy").textContent}`),
+    list, body, error,
+  );
+  if (!dialog().open) dialog().showModal();
+  await attempt(async () => {
+    const [galleries, encoders] = await Promise.all([api.listGalleries(), api.listEncoders()]);
+    list.replaceChildren(...galleries.map((g) => row(g, attempt)));
+    body.replaceChildren(thisOne(attempt), newOne(encoders, attempt));
+  });
+}
+
+function row(g, attempt) {
+  const here = g.id === state.gallery?.id;
+  return h("li", { class: here ? "here" : null },
+    h("button", { class: "choose", type: "button", "aria-current": here ? "true" : null, onclick: () => attempt(() => choose(g.id)) },
+      h("strong", {}, g.name), h("span", {}, `${count(g.classes, "class", "classes")}, ${count(g.examples, "example")}`)),
+    h("button", { class: "tool quiet", type: "button", "aria-label": `Delete ${g.name}`, onclick: (event) => confirmDelete(g, event.currentTarget, attempt) }, icon(CROSS)));
+}
+
+async function choose(id) {
+  if (id !== state.gallery?.id) {
+    forgetAll();
+    set({ query: null, answer: null, tries: [] });
+    await track("Opening the gallery", () => open(id));
+  }
+  dialog().close();
+}
+
+/** Deleting a gallery cannot be undone, so it takes a second press. */
+function confirmDelete(g, button, attempt) {
+  const sure = h("button", { class: "button danger", type: "button", onclick: () => attempt(() => remove(g)) }, "Delete");
+  const back = h("button", { class: "button", type: "button", onclick: showGalleries }, "Keep");
+  button.replaceWith(h("span", { class: "confirm" }, h("span", {}, `Delete “${g.name}” for good?`), sure, back));
+  back.focus();
+}
+
+async function remove(g) {
+  await api.deleteGallery(g.id);
+  if (g.id === state.gallery?.id) {
+    forgetAll();
+    set({ query: null, answer: null, tries: [] });
+    const rest = await api.listGalleries();
+    await open((rest[0] ?? (await api.createGallery({ name: "My symbols" }))).id);
+  }
+  await showGalleries();
+}
+
+function thisOne(attempt) {
+  const name = h("input", { id: "gallery-rename", value: state.gallery.name, maxlength: 100, autocomplete: "off" });
+  const reject = h("input", { type: "checkbox", id: "reject" });
+  reject.checked = state.gallery.reject !== null;
+  reject.addEventListener("change", () => attempt(async () => {
+    await api.changeGallery(state.gallery.id, { reject: reject.checked ? 0.05 : null });
+    await changed();
+  }));
+  const rename = async (event) => {
+    event.preventDefault();
+    await attempt(async () => {
+      await api.changeGallery(state.gallery.id, { name: name.value });
+      await changed();
+      await showGalleries();
+      byId("gallery-rename").focus();
+    });
+  };
+  const empty = state.gallery.classes.every((c) => c.examples.length === 0);
+  const save = (what, ending, text) => h("button", {
+    class: "button", type: "button", disabled: empty,
+    onclick: () => attempt(() => track(text, () => api.download(state.gallery.id, what, `${state.gallery.name}${ending}`))),
+  }, text);
+  return h("section", { class: "part" },
+    h("h3", {}, "This gallery"),
+    h("form", { class: "field", onsubmit: rename }, h("label", { for: "gallery-rename" }, "Name"), name, h("button", { class: "button", type: "submit" }, "Rename")),
+    h("label", { class: "check" }, reject, "Say “unknown” to a drawing that is far from every class"),
+    h("p", { class: "soft" }, `The encoder is ${state.gallery.encoder}.`),
+    h("div", { class: "row" }, save("file", ".gallery", "Save as a gallery file"), save("examples.zip", ".zip", "Download the examples")),
+    h("p", { class: "soft" }, "Read the file with gp.load in Python. Pass the folders in the zip to gaussproto classify --support."));
+}
+
+function newOne(encoders, attempt) {
+  const name = h("input", { id: "gallery-new", maxlength: 100, autocomplete: "off", placeholder: "for example Road signs" });
+  const encoder = h("select", { id: "gallery-encoder" }, ...encoders.map((e) => h("option", { value: e.name, title: e.about }, e.name)));
+  encoder.value = encoders.find((e) => e.default)?.name ?? encoder.value;
+  const about = h("p", { class: "soft" });
+  const tell = () => (about.textContent = encoders.find((e) => e.name === encoder.value)?.about ?? "");
+  encoder.addEventListener("change", tell);
+  tell();
+  const create = (event) => {
+    event.preventDefault();
+    return attempt(async () => {
+      const made = await api.createGallery({ name: name.value.trim() || "My symbols", encoder: encoder.value });
+      await choose(made.id);
+    });
+  };
+  const file = h("input", { type: "file", accept: ".gallery,.safetensors" });
+  file.addEventListener("change", () => attempt(async () => {
+    const [given] = file.files;
+    file.value = "";
+    const made = await track(`Opening ${given.name}`, () => api.openGallery(given, given.name.replace(/\.[^.]*$/, "") || "Opened"));
+    await choose(made.id);
+  }));
+  return h("section", { class: "part" },
+    h("h3", {}, "Another gallery"),
+    h("form", { onsubmit: create },
+      h("div", { class: "field" }, h("label", { for: "gallery-new" }, "Name"), name),
+      h("div", { class: "field" }, h("label", { for: "gallery-encoder" }, "Encoder"), encoder), about,
+      h("div", { class: "row" }, h("button", { class: "button", type: "submit" }, "New gallery"),
+        h("label", { class: "button file" }, file, h("span", {}, "Open a gallery file")))));
+}

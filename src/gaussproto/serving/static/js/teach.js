@@ -1,0 +1,172 @@
+/** The desk of Teach: draw or choose images, name the class, add. */
+
+import { listSamples } from "./api.js";
+import { openCamera } from "./camera.js";
+import { addImages, addSamples } from "./edits.js";
+import { byId, count, h, say } from "./element.js";
+import { dropZone, fromInput, fromPaste } from "./files.js";
+import { Pad } from "./pad.js";
+import { classByName, classes, examples, on, set, state, way } from "./state.js";
+
+/** @type {Pad} */
+let pad;
+/** Images that wait for a name. @type {import("./files.js").Given[]} */
+let staged = [];
+let samples = [];
+const TOUCH = matchMedia("(hover: none)");
+
+const field = () => byId("class-name");
+const ready = () => staged.length > 0 || !pad.empty;
+
+export function startTeach() {
+  pad = new Pad(byId("teach-pad"), byId("teach-sheet"), "gaussproto-teach");
+  pad.addEventListener("change", () => {
+    if (pad.strokes.length) staged = [];
+    draw();
+    // a hand on a mouse or pen is near the keyboard; on a phone the keyboard would hide the page
+    if (pad.strokes.length && ["mouse", "pen"].includes(pad.byPointer)) field().focus({ preventScroll: true });
+  });
+  pad.addEventListener("move", () => byId("add").disabled && draw());
+  field().addEventListener("input", draw);
+  byId("teach-form").addEventListener("submit", (event) => {
+    event.preventDefault();
+    addHere(nameNow());
+  });
+  byId("teach-clear").addEventListener("click", () => {
+    staged = [];
+    pad.wipe();
+    draw();
+  });
+  for (const id of ["teach-files", "teach-folder"]) {
+    byId(id).addEventListener("change", (event) => {
+      take(fromInput(event.target.files));
+      event.target.value = "";
+    });
+  }
+  byId("camera-button").addEventListener("click", () => openCamera((image) => take([image])));
+  dropZone(byId("teach"), take);
+  addEventListener("paste", (event) => {
+    const images = fromPaste(event);
+    if (images.length && document.body.dataset.tab !== "ask" && !byId("ask").contains(document.activeElement)) take(images);
+  });
+  on("gallery", draw);
+  loadSamples();
+  draw();
+}
+
+export async function loadSamples() {
+  try {
+    samples = await listSamples();
+    draw();
+  } catch {
+    samples = []; // a shortcut only; the page works without it
+  }
+}
+
+/** Whether the pad holds something to add. */
+export const hasDrawing = () => ready();
+
+/** The name in the field, or a free one. */
+function nameNow() {
+  const typed = field().value.trim();
+  if (typed) return typed;
+  let n = classes().length + 1;
+  while (classByName(`symbol ${n}`)) n++;
+  return `symbol ${n}`;
+}
+
+/** Take images: those whose folder names a class are added at once, the others wait for a name. */
+async function take(images) {
+  say(byId("teach-error"), null);
+  if (!images.length) return say(byId("teach-error"), "There is no image among these files.");
+  const named = images.filter((image) => image.class);
+  staged = images.filter((image) => !image.class);
+  if (staged.length) {
+    await pad.showImage(staged[0].file);
+    if (!pad.image) byId("teach-sheet").classList.add("has-ink");
+  }
+  draw();
+  if (staged.length) field().focus();
+  if (named.length) await attempt(() => addImages(named));
+}
+
+async function attempt(work) {
+  say(byId("teach-error"), null);
+  try {
+    await work();
+    return true;
+  } catch (error) {
+    say(byId("teach-error"), error);
+    return false;
+  }
+}
+
+/** Add what is on the pad, or waits, to a class. */
+export async function addHere(name, images = null) {
+  if (images) return attempt(() => addImages(images.map((image) => ({ ...image, class: name }))));
+  if (!ready() || byId("add").dataset.busy) return false;
+  byId("add").dataset.busy = "yes";
+  const drawing = staged.length ? null : await pad.export();
+  const given = drawing ? [{ file: drawing, name: "drawing.png", class: name }] : staged.map((image) => ({ ...image, class: name }));
+  const done = await attempt(() => addImages(given));
+  delete byId("add").dataset.busy;
+  if (!done) return false;
+  staged = [];
+  pad.reset();
+  field().value = "";
+  draw();
+  return true;
+}
+
+function draw() {
+  const name = nameNow();
+  const known = classByName(name);
+  const what = staged.length > 1 ? `${staged.length} images` : "";
+  const button = byId("add");
+  button.disabled = !ready();
+  button.textContent = !ready() ? "Add" : known ? `Add ${what} to “${name}”` : `Add ${what} as “${name}”`;
+  byId("teach-clear").hidden = !ready();
+  byId("class-names").replaceChildren(...classes().map((c) => h("option", { value: c.name })));
+  if (byId("coach").textContent !== coach()) byId("coach").textContent = coach(); // else it would be read out again
+  for (const plus of document.querySelectorAll(".class-add")) plus.disabled = !ready();
+  drawSamples();
+}
+
+/** One sentence that says what to do next. */
+function coach() {
+  const n = way();
+  const shots = examples().length;
+  if (ready() && n === 0) return "Now type its name and press Enter.";
+  if (n === 0) return "Draw a symbol, then name it.";
+  if (n === 1) return "Now draw a different symbol.";
+  if (shots < 4) return "Draw a third symbol, or try Ask.";
+  if (shots < 2 * n) return "A second example makes a class surer.";
+  return `${count(n, "class", "classes")}, ${count(shots, "example")}. ${TOUCH.matches ? "Tap" : "Click"} an example to damage or move it.`;
+}
+
+function drawSamples() {
+  const box = byId("ready-sets");
+  const first = classes().length === 0;
+  byId("first").hidden = !first || !state.gallery;
+  byId("teach").classList.toggle("is-first", first && !ready());
+  box.hidden = samples.length === 0;
+  box.classList.toggle("small", !first);
+  const key = `${first} ${samples.map((sample) => sample.id).join()}`;
+  if (box.dataset.shows === key) return;
+  box.dataset.shows = key;
+  const row = h("div", { class: "row" }, ...samples.map((sample) =>
+    h("button", { class: "button", type: "button", title: sample.about, onclick: () => loadSet(sample) }, sample.name)));
+  box.replaceChildren(...(first
+    ? [h("p", {}, "No pen at hand? Load five characters of a ready alphabet:"), row]
+    : [h("details", {}, h("summary", {}, "Add a ready alphabet"), row)]));
+}
+
+export async function loadSet(sample = samples[0]) {
+  if (!sample) return;
+  await attempt(async () => {
+    const queries = await addSamples(sample);
+    set({ tries: queries.map((q) => ({ class: q.class, image: q.image })) });
+  });
+}
+
+export const hasSamples = () => samples.length > 0;

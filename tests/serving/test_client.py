@@ -1,0 +1,84 @@
+"""`gaussproto classify --server` says what the local command says."""
+
+import json
+
+import pytest
+
+from benchmarks.served import running
+
+
+@pytest.fixture
+def images(tmp_path, drawings):
+    for c in range(3):
+        (tmp_path / f"{c}.png").write_bytes(drawings[c][5])
+    return [tmp_path / f"{c}.png" for c in range(3)]
+
+
+@pytest.fixture
+def named(client, gallery):
+    """The name of a gallery that no other test uses."""
+    name = f"of {gallery}"
+    client.patch(gallery, json={"name": name})
+    return name
+
+
+def test_the_answers_are_those_of_the_local_command(gaussproto, server, client, gallery, named, images, tmp_path):
+    file = tmp_path / "x.gallery"
+    file.write_bytes(client.get(f"{gallery}/file").content)
+    code, out, err = gaussproto("classify", "--gallery", file, *images, "--json")
+    assert code == 0, err
+    local = json.loads(out)
+    for which in (named, gallery.rpartition("/")[2]):
+        code, out, err = gaussproto("classify", "--server", server.url, "--gallery", which, *images, "--json")
+        assert code == 0, err
+        remote = json.loads(out)
+        assert remote["classes"] == local["classes"]
+        for one, two in zip(remote["images"], local["images"], strict=True):
+            assert (one["image"], one["unknown"], one["blank"]) == (two["image"], two["unknown"], two["blank"])
+            assert [each["label"] for each in one["top"]] == [each["label"] for each in two["top"]]
+            for key in ("probability", "distance"):
+                numbers, expected = ([each[key] for each in answer["top"]] for answer in (one, two))
+                assert numbers == pytest.approx(expected, rel=1e-3, abs=1e-6)
+
+
+def test_tables_csv_and_unreadable_files(gaussproto, server, named, images, tmp_path):
+    images[1].write_bytes(b"no image")
+    command = ["classify", "--server", f"{server.url}/", "--gallery", named, *images]
+    code, out, err = gaussproto(*command, "--csv", "--top", 1)
+    assert code == 0
+    lines = out.splitlines()
+    assert len(lines) == 4
+    assert "is not a readable image" in lines[2]
+    assert "1 of 3 images could not be read" in err
+    code, out, _ = gaussproto(*command)
+    assert code == 0
+    assert "unreadable" in out
+    code, _, err = gaussproto(*command, "--strict")
+    assert code == 2
+    assert "is not a readable image" in err
+
+
+def test_mistakes(gaussproto, server, named, images, tmp_path):
+    for options, sentence in (
+        (["--server", server.url, "--gallery", "nothing like it"], "the server has no gallery 'nothing like it'"),
+        (["--server", "http://127.0.0.1:9", "--gallery", "x"], "cannot reach the server"),
+        (["--server", "nonsense", "--gallery", "x"], "cannot reach the server"),
+        (["--server", server.url, "--gallery", named, "--ink", "dark"], "a server decides how it classifies"),
+        (["--server", server.url, "--support", tmp_path], "leave out --support"),
+    ):
+        code, _, err = gaussproto("classify", *options, images[0])
+        assert code == 2
+        assert sentence in err
+
+
+def test_a_token_is_sent(gaussproto, images, tmp_path, drawings, monkeypatch):
+    with running(tmp_path / "s.sqlite", "--token", "a-secret") as server:
+        path = f"/galleries/{server.client.post('/galleries', json={'name': 'mine'}).json()['id']}"
+        for c, name in enumerate("ab"):
+            files = [("files", ("x.png", drawings[c][0]))]
+            server.client.post(f"{path}/examples", data={"class": name}, files=files)
+        command = ["classify", "--server", server.url, "--gallery", "mine", images[0]]
+        assert "the token is missing or wrong" in gaussproto(*command)[2]
+        assert gaussproto(*command, "--token", "a-secret")[0] == 0
+        monkeypatch.setenv("GAUSSPROTO_TOKEN", "a-secret")
+        assert gaussproto(*command)[0] == 0

@@ -1,0 +1,205 @@
+"""Hostile, slow and foreign clients get a clear refusal and change nothing."""
+
+import json
+import socket
+import sqlite3
+import threading
+import time
+
+import httpx
+import numpy as np
+import pytest
+
+from benchmarks import hostile
+from benchmarks.served import running
+from gaussproto import GaussianPrototypeClassifier
+from gaussproto.arrays import read_arrays, write_arrays
+from gaussproto.classifier.gallery import METADATA
+
+TOKEN = "a-token-of-the-tests"
+
+
+@pytest.fixture(scope="module")
+def target(server):
+    return hostile.make_target(server)
+
+
+@pytest.mark.parametrize("name", hostile.KINDS)
+def test_hostile_requests_are_refused_and_change_nothing(target, name):
+    before = hostile.content_of(target.server)
+    statuses = {hostile.KINDS[name](target) for _ in range(8)}
+    assert all(status == hostile.CLOSED or 400 <= status < 500 for status in statuses), statuses
+    assert hostile.content_of(target.server) == before
+    assert "Traceback" not in target.server.said()
+
+
+def test_there_are_many_kinds():
+    assert len(hostile.KINDS) >= 20
+
+
+def answer_to(server, pieces, pause):
+    """What the server says to a client that sends pieces with pauses, and after how many seconds."""
+    started = time.monotonic()
+    with socket.create_connection(("127.0.0.1", server.port), timeout=40) as connection:
+        stop = threading.Event()
+
+        def send():
+            for piece in pieces:
+                try:
+                    connection.sendall(piece)
+                except OSError:
+                    return
+                if stop.wait(pause):
+                    return
+
+        sender = threading.Thread(target=send)
+        sender.start()
+        answer = b"".join(iter(lambda: connection.recv(4096), b""))
+        seconds = time.monotonic() - started
+        stop.set()
+        sender.join()
+    return answer, seconds
+
+
+def test_slow_clients_are_cut_off_while_others_are_served(server):
+    head = b"POST /api/v1/galleries HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    slow = {
+        "headers": [head, *(b"X-%d: a\r\n" % i for i in range(60))],
+        "body": [head + b"Content-Length: 60\r\n\r\n", *(b" " for _ in range(60))],
+        "nothing": [b""],
+    }
+    answers = {}
+    threads = [
+        threading.Thread(target=lambda name=name, pieces=pieces: answers.update({name: answer_to(server, pieces, 0.5)}))
+        for name, pieces in slow.items()
+    ]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        assert server.client.get("/health").status_code == 200
+        time.sleep(0.5)
+    for name, (answer, seconds) in answers.items():
+        assert answer.startswith(b"HTTP/1.1 408 "), name
+        assert b'{"error": ' in answer
+        assert 5 < seconds < 25, name
+
+
+def test_the_own_page_may_write(server):
+    for origin in (
+        f"http://127.0.0.1:{server.port}",
+        f"http://127.0.0.1:{server.port}".upper().replace("HTTP", "http"),
+    ):
+        headers = {"origin": origin, "sec-fetch-site": "same-origin"}
+        assert server.client.post("/galleries", json={"name": "x"}, headers=headers).status_code == 201
+    for host in ("localhost", f"localhost:{server.port}", "[::1]:80"):
+        assert server.client.get("/health", headers={"host": host}).status_code == 200
+
+
+def test_a_token_guards_everything_but_the_page(tmp_path):
+    with running(tmp_path / "s.sqlite", "--token", TOKEN, "--allow-host", "Studio.example") as server:
+        anyone = httpx.Client(base_url=f"{server.url}/api/v1", trust_env=False)
+        assert server.token == TOKEN
+        for path in ("/health", "/ready", "/openapi.json"):
+            assert anyone.get(path).status_code == 200
+        for wrong in ({}, {"authorization": "Bearer"}, {"authorization": f"Bearer {TOKEN}x"}, {"authorization": TOKEN}):
+            for path in ("/galleries", "/metrics", "/encoders", "/nothing"):
+                answer = anyone.get(path, headers=wrong)
+                assert (answer.status_code, list(answer.json())) == (401, ["error"])
+                assert answer.headers["www-authenticate"] == "Bearer"
+            assert anyone.post("/galleries", json={"name": "x"}, headers=wrong).status_code == 401
+        assert server.client.get("/galleries").json() == []
+        assert server.client.get("/health", headers={"host": "studio.example"}).status_code == 200
+        assert server.client.get("/health", headers={"host": "other.example"}).status_code == 421
+        assert httpx.get(f"{server.url}/").status_code == 200
+        assert httpx.get(f"{server.url}/docs").status_code == 200
+
+
+def test_other_addresses_need_a_token_which_is_printed_once(tmp_path):
+    with running(tmp_path / "s.sqlite", "--host", "0.0.0.0", ready=False) as server:
+        assert len(server.token) >= 24
+        said = server.said()
+        assert said.count("the token of this server") == 1
+        url = f"http://127.0.0.1:{server.port}/api/v1/galleries"
+        assert httpx.get(url).status_code == 401
+        assert httpx.get(url, headers={"authorization": f"Bearer {server.token}"}).status_code == 200
+
+
+def test_names_are_text_never_html(client):
+    name = "<img src=x onerror=alert(1)>\"'&"
+    whole = client.post("/galleries", json={"name": name})
+    assert whole.json()["name"] == name
+    assert whole.headers["content-type"] == "application/json"
+    assert whole.headers["x-content-type-options"] == "nosniff"
+
+
+def test_a_file_name_is_never_a_path(client, gallery, drawings):
+    for given, shown in (
+        ("../../etc/x.png", "x.png"),
+        ("C:\\a\\b.png", "b.png"),
+        ("a\x7fb.png", "image 1"),
+        ("é.png", "é.png"),
+    ):
+        files = [("files", (given, drawings[0][5]))]
+        example = client.post(f"{gallery}/examples", data={"class": "a"}, files=files).json()["examples"][0]
+        assert example["name"] == shown
+
+
+def test_a_newer_store_is_refused_in_one_sentence(tmp_path, gaussproto):
+    file = tmp_path / "s.sqlite"
+    with running(file, ready=False):
+        pass
+    with sqlite3.connect(file) as connection:
+        connection.execute("UPDATE gaussproto_store SET version = 99")
+    connection.close()
+    code, _, err = gaussproto("serve", "--port", 0, "--no-open", "--store", file)
+    assert code == 2
+    assert "has version 99, but this gaussproto reads versions up to 1: install a newer gaussproto" in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--store", "mysql://x/y"], "--store must be SQLite or PostgreSQL"),
+        (["--store", "sqlite://"], "a store in memory would be lost"),
+        (["--store", "postgresql+psycopg://nobody@127.0.0.1:1/x"], "cannot open the store"),
+        (["--host", "203.0.113.7"], "cannot listen on 203.0.113.7:0"),
+    ],
+)
+def test_mistakes_of_the_user_are_sentences(gaussproto, tmp_path, options, sentence):
+    code, _, err = gaussproto("serve", "--port", 0, "--no-open", "--store", tmp_path / "s.sqlite", *options)
+    assert code == 2
+    assert sentence in err
+
+
+def changed_gallery(tmp_path, settings=None, arrays=None):
+    """A gallery file with a right checksum whose content a client has changed."""
+    images = np.eye(28, dtype=np.uint8)[None].repeat(2, axis=0) * 255
+    clf = GaussianPrototypeClassifier("drawings-small").fit(images, ["a", "b"])
+    clf.save(tmp_path / "good.gallery")
+    file = read_arrays(tmp_path / "good.gallery", "gallery")
+    content = json.loads(file.metadata[METADATA]) | (settings or {})
+    write_arrays(tmp_path / "bad.gallery", file.arrays | (arrays or {}), {METADATA: json.dumps(content)})
+    return {"file": ("bad.gallery", (tmp_path / "bad.gallery").read_bytes())}
+
+
+def test_a_gallery_file_cannot_make_the_server_import_a_module(tmp_path, monkeypatch):
+    marker = tmp_path / "imported"
+    (tmp_path / "evil.py").write_text(f"open({str(marker)!r}, 'w').close()")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with running(tmp_path / "s.sqlite") as server:
+        answer = server.client.post("/galleries/open", files=changed_gallery(tmp_path, {"distance": "evil:Distance"}))
+        assert answer.status_code == 409
+        assert "a distance of its own" in answer.json()["error"]
+        assert server.client.get("/galleries").json() == []
+    assert not marker.exists()
+
+
+def test_a_gallery_file_with_other_embeddings_is_refused(client, tmp_path):
+    arrays = {"embeddings": np.ones((2, 3), np.float32), "prototypes": np.ones((2, 3), np.float32)}
+    answer = client.post("/galleries/open", files=changed_gallery(tmp_path, arrays=arrays))
+    assert answer.status_code == 409
+    assert "makes other embeddings" in answer.json()["error"]
+    answer = client.post("/galleries/open", files=changed_gallery(tmp_path, {"source": "/etc/passwd.safetensors"}))
+    assert answer.status_code == 409
+    assert "weights that this server does not have" in answer.json()["error"]

@@ -186,3 +186,27 @@ def test_a_full_queue_is_told_to_come_back(tmp_path, drawings):
         assert "busy" in refused.json()["error"]
         assert server.client.get(path).status_code == 200
         assert server.client.post("/embed", json={"images": [as_text(drawings[0][0])]}).status_code == 200
+
+
+def test_a_client_sees_its_own_writes_while_others_read(server, drawings):
+    path = f"/galleries/{server.client.post('/galleries', json={'name': 'x'}).json()['id']}"
+    stop = threading.Event()
+
+    def read():
+        with httpx.Client(base_url=server.client.base_url, trust_env=False) as client:
+            while not stop.is_set():
+                assert client.get(path).status_code == 200
+
+    threads = [threading.Thread(target=read) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        for i in range(40):
+            example = {"class": f"{i % 3}", "image": as_text(drawings[0][0])}
+            added = server.client.post(f"{path}/examples", json={"examples": [example]}).json()
+            assert (added["version"], len(added["examples"])) == (i + 2, 1)
+            assert server.client.get(path).json()["version"] == i + 2
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()

@@ -55,6 +55,7 @@ class Galleries:
         self.store, self.worker = store, worker
         self._opened: OrderedDict[str, tuple[float, OpenedGallery]] = OrderedDict()
         self._locks: dict[str, asyncio.Lock] = {}
+        self._changes = 0  # by this server
         self._store_threads = ThreadPoolExecutor(STORE_THREADS, "store")
         self._decoders = ThreadPoolExecutor(max(2, cpu_count() or 2), "decode")
 
@@ -76,6 +77,7 @@ class Galleries:
         try:
             return await self.in_store(call, gallery, *arguments, **named)
         finally:
+            self._changes += 1
             if gallery in self._opened:
                 self._opened[gallery] = (0.0, self._opened[gallery][1])
 
@@ -88,7 +90,7 @@ class Galleries:
             checked, opened = self._opened.get(gallery, (0.0, None))
             if opened is not None and time.monotonic() - checked < FRESH:
                 return opened
-            now = time.monotonic()
+            now, changes = time.monotonic(), self._changes
             try:
                 if opened is None or await self.in_store(self.store.version, gallery) != opened.version:
                     opened = await self._read(gallery)
@@ -96,7 +98,8 @@ class Galleries:
                 self._opened.pop(gallery, None)
                 self._locks.pop(gallery, None)
                 raise
-            self._opened[gallery] = (now, opened)
+            # A change during the read may be missing in it: then the next request reads again.
+            self._opened[gallery] = (now if changes == self._changes else 0.0, opened)
             self._opened.move_to_end(gallery)
             while len(self._opened) > KEPT:
                 old, _ = self._opened.popitem(last=False)

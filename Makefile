@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test lint docs format bench clean
+.PHONY: demo studio test lint docs format bench clean
 
 demo: $(INSTALLED)  ## train on the embedded data, evaluate on unseen alphabets, write a report
 	rm -rf runs/demo
@@ -12,6 +12,9 @@ demo: $(INSTALLED)  ## train on the embedded data, evaluate on unseen alphabets,
 	$(BIN)/gaussproto evaluate runs/demo --ways 5,20 --shots 1,5
 	$(BIN)/gaussproto report runs/demo --out runs/demo/report.html
 	@echo "Done. Open the report in a browser: $(CURDIR)/runs/demo/report.html"
+
+studio: $(INSTALLED)  ## the page on which you draw symbols and watch the network tell them apart
+	$(BIN)/gaussproto serve
 
 test: lint  ## everything that CI checks
 	$(BIN)/pytest

@@ -54,7 +54,7 @@ BAD_EXAMPLES = {  # what the README compares when examples are bad
     "standard-small-several": "vanilla, trained with some blurred images",
     "standard-small-weighted": "Gaussian in our form, trained with the same images",
 }
-BUNDLED = {"drawings-big": "", "standard-small-weighted": "not prepared", "omniglot-big": "not prepared"}
+BUNDLED = {"drawings-big": "prepared drawings", "omniglot-big": ""}
 SMALL_OF_PAPER = (("small vanilla network", SMALL_NONE), ("small Gaussian network", SMALL_RADIUS))
 
 

@@ -1,11 +1,21 @@
 """Edits in the page of the studio, and undo."""
 
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.serving.hand import teach
-from tests.serving.pages import expect
+import pytest
+
+from benchmarks.served import Server
+from tests.serving.hand import draw, teach
+from tests.serving.pages import expect, verdict
+
+
+@pytest.fixture
+def picture(tmp_path: Path, drawings: list[list[bytes]]) -> Path:
+    (tmp_path / "given.png").write_bytes(drawings[0][0])
+    return tmp_path / "given.png"
 
 
 def test_every_edit_can_be_undone(visit: Callable[..., Any]) -> None:
@@ -45,3 +55,29 @@ def test_every_edit_can_be_undone(visit: Callable[..., Any]) -> None:
     expect(names).to_have_count(0)
     page.locator("#redo").click()
     expect(names).to_have_text(["circle"])
+
+
+def test_undo_of_clear_brings_an_image_back(visit: Callable[..., Any], server: Server, picture: Path) -> None:
+    page, random = visit(), Random(21)
+    for name in ("circle", "triangle"):
+        teach(page, name, random)
+    page.locator("#teach-files").set_input_files(picture)
+    page.locator("#teach-clear").click()
+    expect(page.locator("#add")).to_be_disabled()
+    page.locator("#undo").click()
+    expect(page.locator("#add")).to_be_enabled()
+    draw(page, "#teach-pad", "circle", random)  # a stroke takes the place of the image, and gives it back
+    page.locator("#undo").click()
+    page.locator("#class-name").fill("given")
+    page.keyboard.press("Enter")
+    expect(page.locator(".class-name")).to_have_text(["circle", "triangle", "given"])
+    stored = server.client.get(f"/galleries/{page.gallery}").json()["classes"][2]["examples"]
+    assert [(example["name"], example["blank"]) for example in stored] == [(picture.name, False)]
+    page.locator("#ask-files").set_input_files(picture)
+    verdict(page, "given")
+    page.locator("#ask-clear").click()
+    expect(page.locator("#verdict strong")).to_have_count(0)
+    page.locator("#undo").click()
+    verdict(page, "given")
+    page.locator("#redo").click()
+    expect(page.locator("#verdict strong")).to_have_count(0)

@@ -21,13 +21,10 @@ let shown = null; // the gallery
 export function startAsk() {
   pad = new Pad(byId("ask-pad"), byId("ask-sheet"), "gaussproto-ask");
   pad.addEventListener("move", () => {
-    if (!running && performance.now() - lastSent > WHILE_DRAWING) askDrawing();
+    if (!running && performance.now() - lastSent > WHILE_DRAWING) askPad();
   });
-  pad.addEventListener("change", () => (pad.empty ? clear() : askDrawing()));
-  byId("ask-clear").addEventListener("click", () => {
-    pad.wipe();
-    clear();
-  });
+  pad.addEventListener("change", () => (pad.empty ? clear() : askPad()));
+  byId("ask-clear").addEventListener("click", () => pad.wipe());
   byId("ask-files").addEventListener("change", (event) => {
     takeFiles(fromInput(event.target.files));
     event.target.value = "";
@@ -42,7 +39,7 @@ export function startAsk() {
     changeGallery();
     drawLead();
     if (state.query && state.answer?.version !== state.gallery?.version) ask();
-    else if (!state.query && !pad.empty && way() >= 2) askDrawing();
+    else if (!state.query && !pad.empty && way() >= 2) askPad();
   });
   on("weights", () => state.query && ask());
   on("query", drawLead);
@@ -54,19 +51,19 @@ export function startAsk() {
 function changeGallery() {
   const id = state.gallery?.id;
   if (!id || id === shown) return;
-  if (shown && pad.image) pad.reset();
+  if (shown && pad.given.length) pad.reset();
   shown = id;
   const kept = JSON.parse(sessionStorage.getItem(TRIES) ?? "{}");
   if (kept.gallery === id) set({ tries: kept.tries });
 }
 
-async function askDrawing() {
+async function askPad() {
   lastSent = performance.now();
   const started = lastSent;
-  const file = await pad.export();
+  const [query] = await pad.files();
   if (pad.empty) return clear();
   if (started < lastSent) return; // a later stroke is on its way
-  set({ query: { file, name: "drawing.png" } });
+  set({ query: { ...query } });
   await ask();
 }
 
@@ -77,10 +74,8 @@ async function takeFiles(images) {
 }
 
 async function askImage({ file, name }) {
-  await pad.showImage(file);
-  byId("ask-sheet").classList.add("has-ink");
-  set({ query: { file, name } });
-  await ask();
+  await pad.take([{ file, name }]);
+  await askPad();
 }
 
 /** Send the query. A question that is still open is cancelled. */
@@ -95,7 +90,7 @@ export async function ask() {
   try {
     const request = { top: TOP, nearest: NEAREST, plane: true, weights };
     const reply = await track("Asking the network", () => classify(gallery.id, [query], request, own.signal));
-    if (own.signal.aborted) return;
+    if (own.signal.aborted || state.query !== query) return;
     say(byId("ask-error"), null);
     set({ answer: { ...reply.answers[0], version: reply.version, weights, query } });
   } catch (error) {

@@ -10,18 +10,15 @@ import { classByName, classes, examples, on, set, state, way } from "./state.js"
 
 /** @type {Pad} */
 let pad;
-/** Images that wait for a name. @type {import("./files.js").Given[]} */
-let staged = [];
 let samples = [];
 const TOUCH = matchMedia("(hover: none)");
 
 const field = () => byId("class-name");
-const ready = () => staged.length > 0 || !pad.empty;
+const ready = () => !pad.empty;
 
 export function startTeach() {
   pad = new Pad(byId("teach-pad"), byId("teach-sheet"), "gaussproto-teach");
   pad.addEventListener("change", () => {
-    if (pad.strokes.length) staged = [];
     draw();
     // a hand on a mouse or pen is near the keyboard; on a phone the keyboard would hide the page
     if (pad.strokes.length && ["mouse", "pen"].includes(pad.byPointer)) field().focus({ preventScroll: true });
@@ -32,11 +29,7 @@ export function startTeach() {
     event.preventDefault();
     addHere(nameNow());
   });
-  byId("teach-clear").addEventListener("click", () => {
-    staged = [];
-    pad.wipe();
-    draw();
-  });
+  byId("teach-clear").addEventListener("click", () => pad.wipe());
   for (const id of ["teach-files", "teach-folder"]) {
     byId(id).addEventListener("change", (event) => {
       take(fromInput(event.target.files));
@@ -80,13 +73,12 @@ async function take(images) {
   say(byId("teach-error"), null);
   if (!images.length) return say(byId("teach-error"), "There is no image among these files.");
   const named = images.filter((image) => image.class);
-  staged = images.filter((image) => !image.class);
-  if (staged.length) {
-    await pad.showImage(staged[0].file);
-    if (!pad.image) byId("teach-sheet").classList.add("has-ink");
+  const unnamed = images.filter((image) => !image.class);
+  if (unnamed.length) {
+    await pad.take(unnamed);
+    draw();
+    field().focus();
   }
-  draw();
-  if (staged.length) field().focus();
   if (named.length) await attempt(() => addImages(named));
 }
 
@@ -106,12 +98,10 @@ export async function addHere(name, images = null) {
   if (images) return attempt(() => addImages(images.map((image) => ({ ...image, class: name }))));
   if (!ready() || byId("add").dataset.busy) return false;
   byId("add").dataset.busy = "yes";
-  const drawing = staged.length ? null : await pad.export();
-  const given = drawing ? [{ file: drawing, name: "drawing.png", class: name }] : staged.map((image) => ({ ...image, class: name }));
-  const done = await attempt(() => addImages(given));
+  const files = await pad.files();
+  const done = await attempt(() => addImages(files.map((image) => ({ ...image, class: name }))));
   delete byId("add").dataset.busy;
   if (!done) return false;
-  staged = [];
   pad.reset();
   field().value = "";
   draw();
@@ -121,7 +111,7 @@ export async function addHere(name, images = null) {
 function draw() {
   const name = nameNow();
   const known = classByName(name);
-  const what = staged.length > 1 ? `${staged.length} images` : "";
+  const what = pad.given.length > 1 ? `${pad.given.length} images` : "";
   const button = byId("add");
   button.disabled = !ready();
   button.textContent = !ready() ? "Add" : known ? `Add ${what} to “${name}”` : `Add ${what} as “${name}”`;

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.served import Server
 from tests.serving.hand import draw, teach
-from tests.serving.pages import expect, verdict
+from tests.serving.pages import check_access, expect, verdict
 
 
 @pytest.fixture
@@ -81,3 +81,22 @@ def test_undo_of_clear_brings_an_image_back(visit: Callable[..., Any], server: S
     verdict(page, "given")
     page.locator("#redo").click()
     expect(page.locator("#verdict strong")).to_have_count(0)
+
+
+def test_undo_of_a_ready_set_takes_out_what_it_added(visit: Callable[..., Any]) -> None:
+    page = visit()
+    thumbs = page.locator(".thumb")
+    page.locator(".ready-sets .button").first.click()
+    expect(thumbs).to_have_count(15)
+    page.locator(".ready-sets summary").click()
+    page.locator(".ready-sets .button").first.click()  # the same classes again
+    expect(thumbs).to_have_count(30)
+    check_access(page)
+    page.locator("#undo").click()
+    expect(thumbs).to_have_count(15)
+    page.locator("#redo").click()
+    expect(thumbs).to_have_count(30)
+    for count in (15, 0):
+        page.locator("#undo").click()
+        expect(thumbs).to_have_count(count)
+    expect(page.locator(".class-name")).to_have_count(0)

@@ -3,8 +3,8 @@
 import * as api from "./api.js";
 import { count } from "./element.js";
 import { track } from "./progress.js";
-import { classById, classByName, classes, exampleById, keepColour, set, state } from "./state.js";
-import { changed } from "./sync.js";
+import { classById, classByName, classes, exampleById, examples, keepColour, set, state } from "./state.js";
+import { changed, refresh } from "./sync.js";
 import { did, inLine } from "./undo.js";
 
 const AT_ONCE = 20; // images in one request
@@ -57,9 +57,8 @@ async function add(images) {
   const command = {
     label,
     undo: async () => {
-      for (const id of ids) await api.deleteExample(g, idNow(id));
-      for (const name of groups.keys()) await dropIfNew(g, name, before);
-      await changed();
+      await deleteAll(g, ids);
+      await dropNew(g, groups.keys(), before);
     },
     redo: create,
   };
@@ -76,12 +75,20 @@ function group(images) {
   return groups;
 }
 
-/** Delete a class that an undone edit had created, if nothing else is in it. */
-async function dropIfNew(g, name, before) {
-  if (before.has(name)) return;
+/** Delete examples. One that is gone already is no error: an undo that failed half way is repeated. */
+async function deleteAll(g, ids) {
+  await refresh();
+  for (const id of ids.map(idNow)) if (exampleById(id)) await api.deleteExample(g, id);
   await changed();
-  const found = classByName(name);
-  if (found && found.examples.length === 0) await api.deleteClass(g, found.id);
+}
+
+/** Delete the classes that an undone edit had created, if nothing else is in them. */
+async function dropNew(g, names, before) {
+  for (const name of names) {
+    const found = before.has(name) ? null : classByName(name);
+    if (found?.examples.length === 0) await api.deleteClass(g, found.id);
+  }
+  await changed();
 }
 
 /** Load a ready set. Returns drawings to ask about. */
@@ -89,24 +96,27 @@ export const addSamples = (sample) => inLine(() => load(sample));
 
 async function load(sample) {
   const g = gallery();
-  const known = () => new Set(classes().map((c) => c.id));
-  let created = [];
+  const before = new Set(classes().map((c) => c.name));
+  let added = [];
   let queries = [];
   const fill = () =>
     track(`Loading ${sample.name}`, async () => {
-      const before = known();
+      await refresh();
+      const known = new Set(examples().map((e) => e.id));
       const reply = await api.addSamples(g, sample.id);
       queries = reply.queries ?? [];
       await changed();
-      created = classes().filter((c) => !before.has(c.id)).map((c) => c.id);
+      const fresh = classes().flatMap((c) => c.examples.filter((e) => !known.has(e.id)).map((e) => ({ id: e.id, name: c.name })));
+      fresh.forEach((one, i) => added[i] && renewed.set(idNow(added[i].id), one.id));
+      added = fresh;
     });
   await fill();
   did({
     label: `load ${sample.name}`,
     undo: async () => {
-      for (const id of created) await api.deleteClass(g, id);
+      await deleteAll(g, added.map((one) => one.id));
+      await dropNew(g, new Set(added.map((one) => one.name)), before);
       set({ tries: [] });
-      await changed();
     },
     redo: fill,
   });

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from benchmarks.served import Server
-from tests.serving.hand import draw, teach
+from tests.serving.hand import draw, new_gallery, teach
 from tests.serving.pages import check_access, expect, verdict
 
 
@@ -100,3 +100,25 @@ def test_undo_of_a_ready_set_takes_out_what_it_added(visit: Callable[..., Any]) 
         page.locator("#undo").click()
         expect(thumbs).to_have_count(count)
     expect(page.locator(".class-name")).to_have_count(0)
+
+
+def test_an_undo_that_fails_can_be_repeated(browser: Any, server: Server) -> None:
+    page = browser.new_page()
+    page.goto(server.url)
+    page.evaluate("id => localStorage.setItem('gaussproto-gallery', id)", new_gallery(server))
+    page.reload()
+    expect(page.locator("#gallery-name")).to_have_text("Test")
+    teach(page, "circle", Random(22))
+    undo, redo, thumbs = page.locator("#undo"), page.locator("#redo"), page.locator(".thumb")
+    for button, label, count in ((undo, "Undo: add to circle", 0), (redo, "Redo: add to circle", 1)):
+        page.context.set_offline(True)
+        button.click()
+        expect(page.locator("#teach-error")).to_contain_text("does not answer")
+        expect(button).to_have_attribute("aria-label", label)
+        check_access(page)
+        page.context.set_offline(False)
+        button.click()
+        expect(thumbs).to_have_count(count)
+        expect(page.locator("#teach-error")).to_be_hidden()
+    expect(page.locator(".class-name")).to_have_text(["circle"])
+    page.close()

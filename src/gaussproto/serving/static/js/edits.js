@@ -38,6 +38,7 @@ async function add(images) {
   const create = () =>
     track(images.length === 1 ? "Adding the example" : `Adding ${images.length} images`, async (step) => {
       const added = [];
+      if (ids.length) await deleteAll(g, ids); // what a redo that failed half way had added
       try {
         for (const [name, members] of groups) {
           for (let i = 0; i < members.length; i += AT_ONCE) {
@@ -49,9 +50,8 @@ async function add(images) {
           }
         }
       } finally {
+        added.forEach((id, i) => (i < ids.length ? renewed.set(idNow(ids[i]), id) : ids.push(id)));
         await changed();
-        if (ids.length) added.forEach((id, i) => renewed.set(idNow(ids[i]), id));
-        else ids.push(...added);
       }
     });
   const command = {
@@ -144,7 +144,8 @@ const dataUrl = (blob) =>
   });
 
 async function restore(g, kept) {
-  const there = kept.filter((one) => one.image);
+  await refresh();
+  const there = kept.filter((one) => one.image && !exampleById(idNow(one.example.id)));
   for (let i = 0; i < there.length; i += AT_ONCE) {
     const part = there.slice(i, i + AT_ONCE);
     const reply = await api.addExamples(g, part.map(({ example, class: name, image }) => ({
@@ -156,7 +157,8 @@ async function restore(g, kept) {
     });
   }
   await changed();
-  if (there.length < kept.length) throw new Error(`${count(kept.length - there.length, "example")} came from a gallery file without an image and cannot be brought back.`);
+  const lost = kept.filter((one) => !one.image).length;
+  if (lost) throw new Error(`${count(lost, "example")} came from a gallery file without an image and cannot be brought back.`);
 }
 
 export const removeExample = (id) => inLine(() => removeOne(id));
@@ -172,10 +174,7 @@ async function removeOne(id) {
     did({
       label: `delete an example of ${kept.class}`,
       undo: () => restore(g, [kept]),
-      redo: async () => {
-        await api.deleteExample(g, idNow(id));
-        await changed();
-      },
+      redo: () => deleteAll(g, [id]),
     });
   });
 }

@@ -71,18 +71,23 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def visit(browser: Any, server: Server) -> Iterator[Callable[..., Any]]:
-    """Open the page in a new gallery. At the end, nothing has failed in it and nothing has left the origin."""
+    """Open the page in a new gallery. At the end, nothing has failed in it and nothing has left the origin.
+
+    A test that makes requests fail on purpose passes `strict=False`.
+    """
     problems: list[str] = []
     contexts = []
 
-    def open_page(url: str = "", gallery: str | None = None, viewport: dict[str, int] = WIDE, **options: Any) -> Any:
-        context = browser.new_context(viewport=viewport, **options)
+    def open_page(
+        url: str = "", gallery: str | None = None, viewport: dict[str, int] = WIDE, strict: bool = True, **options: Any
+    ) -> Any:
+        context = browser.new_context(**{"viewport": WIDE, **options})
         contexts.append(context)
         context.set_default_timeout(15_000)
         chosen = gallery or new_gallery(server)
         context.add_init_script(f"localStorage['gaussproto-gallery'] ??= '{chosen}'")
         page = context.new_page()
-        watch(page, problems, url or server.url)
+        watch(page, problems if strict else [], url or server.url)
         page.goto(url or server.url)
         page.locator("#gallery-name", has_not_text="…").wait_for()
         page.gallery = chosen

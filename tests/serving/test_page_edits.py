@@ -1,11 +1,13 @@
 """Edits in the page of the studio, and undo."""
 
+import io
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from benchmarks.served import Server
 from tests.serving.hand import draw, new_gallery, teach
@@ -102,12 +104,8 @@ def test_undo_of_a_ready_set_takes_out_what_it_added(visit: Callable[..., Any]) 
     expect(page.locator(".class-name")).to_have_count(0)
 
 
-def test_an_undo_that_fails_can_be_repeated(browser: Any, server: Server) -> None:
-    page = browser.new_page()
-    page.goto(server.url)
-    page.evaluate("id => localStorage.setItem('gaussproto-gallery', id)", new_gallery(server))
-    page.reload()
-    expect(page.locator("#gallery-name")).to_have_text("Test")
+def test_an_undo_that_fails_can_be_repeated(visit: Callable[..., Any]) -> None:
+    page = visit(strict=False)
     teach(page, "circle", Random(22))
     undo, redo, thumbs = page.locator("#undo"), page.locator("#redo"), page.locator(".thumb")
     for button, label, count in ((undo, "Undo: add to circle", 0), (redo, "Redo: add to circle", 1)):
@@ -121,4 +119,30 @@ def test_an_undo_that_fails_can_be_repeated(browser: Any, server: Server) -> Non
         expect(thumbs).to_have_count(count)
         expect(page.locator("#teach-error")).to_be_hidden()
     expect(page.locator(".class-name")).to_have_text(["circle"])
-    page.close()
+
+
+def test_an_example_of_an_earlier_visit_comes_back_as_it_was(visit: Callable[..., Any], server: Server) -> None:
+    gallery = new_gallery(server)
+    path, photo = f"/galleries/{gallery}/examples", jpeg(1600, 1200)
+    stored = server.client.post(path, data={"class": "photo"}, files=[("files", ("photo.jpg", photo))]).json()
+    server.client.patch(f"{path}/{stored['examples'][0]['id']}", json={"damage": 0.5})
+    page, sent = visit(gallery=gallery, strict=False), []
+    page.on("request", lambda request: sent.append(request.method))
+    page.locator(".thumb-face").focus()
+    page.keyboard.press("Delete")
+    expect(page.locator(".thumb")).to_have_count(0)
+    page.locator("#undo").click()
+    expect(page.locator(".thumb")).to_have_count(1)
+    assert "PATCH" not in sent  # a deletion that fails changes nothing
+    example = server.client.get(f"/galleries/{gallery}").json()["classes"][0]["examples"][0]
+    original = server.client.get(f"{path}/{example['id']}/image", params={"view": "original"})
+    if original.status_code == 422:
+        pytest.skip("needs a server that sends the original of an image")
+    assert original.content == photo
+    assert (example["name"], example["damage"]) == ("photo.jpg", 0.5)
+
+
+def jpeg(width: int, height: int) -> bytes:
+    file = io.BytesIO()
+    Image.radial_gradient("L").resize((width, height)).save(file, "JPEG")
+    return file.getvalue()

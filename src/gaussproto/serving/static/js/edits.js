@@ -123,16 +123,22 @@ async function load(sample) {
   return queries;
 }
 
-/** What is needed to add an example again. An image that the server sends has its damage, so that comes off first. */
+/** What is needed to add an example again. */
 async function keepsake(g, example) {
   const { name } = classById(example.class);
   if (!example.has_image) return { example, class: name, image: null };
+  let { damage } = example;
   let file = originals.get(example.id);
   if (!file) {
-    if (example.damage) await api.changeExample(g, example.id, { damage: 0 });
-    file = await api.readImage(g, example.id, { size: LARGEST });
+    try {
+      file = await api.readImage(g, example.id, { view: "original" });
+    } catch (error) {
+      if (error.status !== 422) throw error;
+      file = await api.readImage(g, example.id, { size: LARGEST }); // an older server, whose image has the damage in it
+      damage = 0;
+    }
   }
-  return { example, class: name, file, image: await dataUrl(file) };
+  return { example: { ...example, damage }, class: name, file, image: await dataUrl(file) };
 }
 
 const dataUrl = (blob) =>

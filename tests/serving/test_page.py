@@ -101,6 +101,13 @@ def test_reload_finds_everything(visit: Callable[..., Any]) -> None:
     expect(page.locator(".class-name")).to_have_text(["circle", "cross"])
     verdict(page, "cross")
     until(lambda: page.evaluate("[...document.querySelectorAll('.thumb img')].every(i => i.naturalWidth > 0)"))
+    check_access(page)
+    pictures = page.evaluate(
+        """() => performance.getEntriesByType("resource").filter(e => e.name.includes("/image?"))
+          .map(e => [e.transferSize, e.decodedBodySize])"""
+    )
+    assert pictures
+    assert all(sent < whole for sent, whole in pictures), pictures  # the browser's copies are still right
 
 
 def test_keyboard_only(visit: Callable[..., Any]) -> None:

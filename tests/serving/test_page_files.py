@@ -7,6 +7,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pytest
+
 from benchmarks.served import Server, running
 from tests.serving.hand import teach
 from tests.serving.pages import STATIC, check_access, expect, until
@@ -107,16 +109,26 @@ def test_a_token_and_a_lost_connection(browser: Any, tmp_path: Path) -> None:
         teach(page, "circle", Random(11))
         until(lambda: page.evaluate("document.querySelector('.thumb img').naturalWidth > 0"))
     expect(page.locator("#connection")).to_contain_text("does not answer", timeout=10_000)
+    check_access(page)
     with running(*options, "--port", str(server.port)) as server:
         expect(page.locator("#connection")).to_be_hidden(timeout=20_000)
         teach(page, "cross", Random(12))
         page.close()
         page = browser.new_page()
-        page.goto(server.url)
+        page.goto(f"{server.url}/#token=%")
+        page.locator("#token-field").wait_for()
+        check_access(page)
         page.locator("#token-field").fill("a-token-for-this-test")
         page.keyboard.press("Enter")
         expect(page.locator(".class-name")).to_have_text(["circle", "cross"])
     page.close()
+
+
+@pytest.mark.parametrize("fragment", ["token=%", "token=%E4%BD%A0", "token=a%20b", "token=", "%"])
+def test_a_malformed_fragment_does_no_harm(visit: Callable[..., Any], server: Server, fragment: str) -> None:
+    page = visit(url=f"{server.url}/#{fragment}")
+    expect(page.locator("#gallery-name")).to_have_text("Test")
+    expect(page.locator("#coach")).to_have_text("Draw a symbol, then name it.")
 
 
 def test_the_walk_and_how_it_learned(visit: Callable[..., Any]) -> None:

@@ -2,6 +2,7 @@
 
 import base64
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -10,14 +11,23 @@ from typing import Any
 import pytest
 
 from benchmarks.served import Server, running
-from tests.serving.hand import teach
+from tests.serving.hand import new_gallery, teach
 from tests.serving.pages import STATIC, check_access, expect, until
 
 
 def test_a_ready_set_galleries_and_files(visit: Callable[..., Any], tmp_path: Path) -> None:
     page = visit()
+    page.evaluate(
+        """() => {
+          globalThis.open = new Set();
+          const { createObjectURL, revokeObjectURL } = URL;
+          URL.createObjectURL = (file) => { const url = createObjectURL(file); open.add(url); return url; };
+          URL.revokeObjectURL = (url) => { open.delete(url); revokeObjectURL(url); };
+        }"""
+    )
     page.locator(".ready-sets .button").first.click()
     page.locator(".try").first.click()
+    until(lambda: not page.evaluate("[...document.querySelectorAll('.try img')].filter(i => open.has(i.src)).length"))
     expect(page.locator("#verdict strong")).not_to_be_empty()
     classes = page.locator(".class-name").all_inner_texts()
     assert len(classes) == 5
@@ -37,9 +47,34 @@ def test_a_ready_set_galleries_and_files(visit: Callable[..., Any], tmp_path: Pa
     page.locator("#gallery-rename").fill("<b>Mine</b>")
     page.keyboard.press("Enter")
     expect(page.locator("#gallery-name")).to_have_text("<b>Mine</b>")
+    expect(page.locator(".here")).to_contain_text("<b>Mine</b>")
+
+
+def test_a_slow_server_while_a_gallery_is_deleted(visit: Callable[..., Any], server: Server) -> None:
+    page = visit(gallery=new_gallery(server, "Doomed"))
+    page.locator("#gallery-button").click()
     page.locator(".here").get_by_role("button", name=re.compile("^Delete")).click()
+
+    def late(route: Any) -> None:
+        """Answer after the page has looked for changes twice."""
+        answer = route.fetch()
+        time.sleep(2.5)
+        route.fulfill(response=answer)
+
+    page.route(f"**/galleries/{page.gallery}", late)
     page.get_by_role("button", name="Delete", exact=True).click()
-    expect(page.locator("#gallery-name")).not_to_have_text("<b>Mine</b>")
+    expect(page.locator("#gallery-name")).not_to_have_text("Doomed")
+    expect(page.locator("#galleries .here")).to_have_count(1)
+    expect(page.locator("#galleries")).not_to_contain_text("Doomed")
+    held: list[Any] = []
+    page.get_by_role("button", name="Close").click()
+    page.route("**/api/v1/galleries", lambda route: held.append(route))
+    page.locator("#gallery-button").click()
+    expect(page.locator("#galleries #progress")).to_contain_text("Reading the galleries")
+    check_access(page)
+    held[0].continue_()
+    expect(page.locator("#progress")).to_be_hidden()
+    expect(page.locator("#galleries .here")).to_have_count(1)
 
 
 def test_files_folders_and_wrong_files(visit: Callable[..., Any], server: Server, tmp_path: Path) -> None:
@@ -76,27 +111,44 @@ def test_files_folders_and_wrong_files(visit: Callable[..., Any], server: Server
               const transfer = new DataTransfer();
               const bytes = Uint8Array.from(atob(data), c => c.charCodeAt(0));
               transfer.items.add(new File([bytes], "dropped.png", { type: "image/png" }));
-              element.dispatchEvent(new DragEvent("drop", { dataTransfer: transfer, bubbles: true, cancelable: true }));
+              for (const type of ["dragenter", "dragover", "drop"])
+                element.dispatchEvent(new DragEvent(type, { dataTransfer: transfer, bubbles: true, cancelable: true }));
             }""",
             data,
         )
+    expect(page.locator(".drop")).to_have_count(0)
     expect(page.locator(".card").nth(1).locator(".thumb")).to_have_count(3)
     expect(page.locator("#verdict strong")).not_to_be_empty()
     page.locator("#teach-clear").click()
     page.locator("#camera-button").click()
+    expect(page.get_by_role("button", name="Take the picture")).to_be_enabled()
+    check_access(page)
     page.get_by_role("button", name="Take the picture").click()
     expect(page.locator("#add")).to_be_enabled()
 
 
-def test_an_unreadable_file_is_a_sentence_in_place(browser: Any, server: Server, tmp_path: Path) -> None:
-    (tmp_path / "bad.png").write_text("no image")
-    page = browser.new_page()
-    page.goto(server.url)
+def test_an_unreadable_file_is_a_sentence_in_place(
+    visit: Callable[..., Any], drawings: list[list[bytes]], tmp_path: Path
+) -> None:
+    for name in ("bad.png", "photo.heic", "plan.svg", "letters.txt"):
+        (tmp_path / name).write_text("no image")
+    (tmp_path / "good.png").write_bytes(drawings[0][0])
+    page = visit(strict=False)
+    page.locator("#teach-files").set_input_files(tmp_path / "letters.txt")
+    expect(page.locator("#teach-error")).to_have_text("There is no image among these files.")
+    page.locator("#teach-files").set_input_files([tmp_path / n for n in ("photo.heic", "good.png", "plan.svg")])
+    sentence = "The studio cannot read photo.heic and 1 other file. Save them as PNG or JPEG."
+    expect(page.locator("#teach-error")).to_have_text(sentence)
+    page.locator("#class-name").fill("good")
+    page.keyboard.press("Enter")
+    expect(page.locator(".thumb")).to_have_count(1)
+    page.locator("#ask-files").set_input_files(tmp_path / "plan.svg")
+    expect(page.locator("#ask-error")).to_have_text("The studio cannot read plan.svg. Save it as PNG or JPEG.")
     page.locator("#teach-files").set_input_files(tmp_path / "bad.png")
     page.locator("#class-name").fill("bad")
     page.keyboard.press("Enter")
     expect(page.locator("#teach-error")).to_contain_text("bad.png")
-    page.close()
+    check_access(page)
 
 
 def test_a_token_and_a_lost_connection(browser: Any, tmp_path: Path) -> None:
@@ -147,6 +199,18 @@ def test_the_walk_and_how_it_learned(visit: Callable[..., Any]) -> None:
     page.keyboard.press("End")
     expect(page.locator(".learning-text")).to_contain_text("300 episodes")
     check_access(page)
+
+
+def test_how_it_learned_without_a_connection(visit: Callable[..., Any]) -> None:
+    page = visit(strict=False)
+    page.context.set_offline(True)
+    page.locator("#learn-button").click()
+    expect(page.locator("#learning")).to_contain_text("The server does not answer.")
+    check_access(page)
+    page.keyboard.press("Escape")
+    page.context.set_offline(False)
+    page.locator("#learn-button").click()
+    expect(page.locator(".learning-text")).to_contain_text("0 episodes")
 
 
 def test_weight_and_origin_of_the_page(visit: Callable[..., Any]) -> None:

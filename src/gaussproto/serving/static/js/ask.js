@@ -2,7 +2,7 @@
 
 import { classify } from "./api.js";
 import { byId, count, h, say } from "./element.js";
-import { dropZone, fromInput, fromPaste } from "./files.js";
+import { dropZone, fromInput, fromPaste, readable } from "./files.js";
 import { Pad } from "./pad.js";
 import { track } from "./progress.js";
 import { on, set, state, way } from "./state.js";
@@ -68,9 +68,10 @@ async function askPad() {
 }
 
 async function takeFiles(images) {
-  if (!images.length) return say(byId("ask-error"), "There is no image among these files.");
-  if (images.length > 1) set({ tries: images.slice(0, 60).map((image) => ({ file: image.file, name: image.name })) });
-  await askImage(images[0]);
+  const { good, sentence } = readable(images);
+  if (good.length > 1) set({ tries: good.slice(0, 60).map((image) => ({ file: image.file, name: image.name })) });
+  if (good.length) await askImage(good[0]);
+  if (sentence) say(byId("ask-error"), sentence);
 }
 
 async function askImage({ file, name }) {
@@ -135,7 +136,9 @@ function drawTries() {
 function tryButton(given, index) {
   const file = given.file ?? blobOf(given.image);
   const name = given.name ?? `try ${index + 1}`;
-  const image = h("img", { alt: "", src: URL.createObjectURL(file), width: 40, height: 40 });
+  const src = URL.createObjectURL(file);
+  const release = () => URL.revokeObjectURL(src);
+  const image = h("img", { alt: "", src, width: 40, height: 40, onload: release, onerror: release });
   return h("button", { class: "try paper", type: "button", "aria-label": `Ask about ${name}`, title: name, onclick: () => askImage({ file, name }) }, image);
 }
 

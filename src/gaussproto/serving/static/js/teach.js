@@ -4,7 +4,7 @@ import { listSamples } from "./api.js";
 import { openCamera } from "./camera.js";
 import { addImages, addSamples } from "./edits.js";
 import { byId, count, h, say } from "./element.js";
-import { dropZone, fromInput, fromPaste } from "./files.js";
+import { dropZone, fromInput, fromPaste, readable } from "./files.js";
 import { Pad } from "./pad.js";
 import { classByName, classes, examples, on, set, state, way } from "./state.js";
 
@@ -70,16 +70,21 @@ function nameNow() {
 
 /** Take images: those whose folder names a class are added at once, the others wait for a name. */
 async function take(images) {
-  say(byId("teach-error"), null);
-  if (!images.length) return say(byId("teach-error"), "There is no image among these files.");
-  const named = images.filter((image) => image.class);
-  const unnamed = images.filter((image) => !image.class);
+  const { good, sentence } = readable(images);
+  const named = good.filter((image) => image.class);
+  const unnamed = good.filter((image) => !image.class);
   if (unnamed.length) {
     await pad.take(unnamed);
     draw();
     field().focus();
   }
-  if (named.length) await attempt(() => addImages(named));
+  await attempt(() => addAll(named, sentence));
+}
+
+/** Add images, and then say why others were left out. */
+async function addAll(images, sentence) {
+  if (images.length) await addImages(images);
+  if (sentence) throw new Error(sentence);
 }
 
 async function attempt(work) {
@@ -95,7 +100,10 @@ async function attempt(work) {
 
 /** Add what is on the pad, or waits, to a class. */
 export async function addHere(name, images = null) {
-  if (images) return attempt(() => addImages(images.map((image) => ({ ...image, class: name }))));
+  if (images) {
+    const { good, sentence } = readable(images);
+    return attempt(() => addAll(good.map((image) => ({ ...image, class: name })), sentence));
+  }
   if (!ready() || byId("add").dataset.busy) return false;
   byId("add").dataset.busy = "yes";
   const files = await pad.files();

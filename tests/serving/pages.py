@@ -11,6 +11,7 @@ playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs pip install axe-playwright-python")
 STATIC = Path(__file__).parents[2] / "src" / "gaussproto" / "serving" / "static"
 expect = playwright.expect
+expect.set_options(timeout=15_000)  # a busy machine
 
 
 def check_access(page: Any) -> None:
@@ -37,6 +38,12 @@ def until(happened: Callable[[], bool], seconds: float = 10) -> None:
 
 def points(page: Any) -> list[str]:
     return page.locator("#plane .face").evaluate_all("faces => faces.map(face => face.getAttribute('transform'))")
+
+
+def answered(page: Any) -> None:
+    """Wait until the page shows the answer to what is on the pad, and asks nothing more."""
+    expect(page.locator("#verdict")).to_have_attribute("aria-busy", "false")
+    expect(page.locator("#verdict strong")).not_to_be_empty()
 
 
 def verdict(page: Any, expected: str) -> None:

@@ -15,6 +15,7 @@ const TRIES = "gaussproto-tries";
 /** @type {Pad} */
 let pad;
 let running = null;
+let exporting = 0;
 let lastSent = 0;
 let shown = null; // the gallery
 
@@ -60,7 +61,11 @@ function changeGallery() {
 async function askPad() {
   lastSent = performance.now();
   const started = lastSent;
+  exporting++;
+  drawBusy();
   const [query] = await pad.files();
+  exporting--;
+  drawBusy();
   if (pad.empty) return clear();
   if (started < lastSent) return; // a later stroke is on its way
   set({ query: { ...query } });
@@ -82,11 +87,13 @@ async function askImage({ file, name }) {
 /** Send the query. A question that is still open is cancelled. */
 export async function ask() {
   running?.abort();
+  running = null;
   if (way() < 2) {
     set({ answer: null });
     return drawLead();
   }
   const own = (running = new AbortController());
+  drawBusy();
   const { query, weights, gallery } = state;
   try {
     const request = { top: TOP, nearest: NEAREST, plane: true, weights };
@@ -100,6 +107,7 @@ export async function ask() {
     say(byId("ask-error"), error);
   } finally {
     if (running === own) running = null;
+    drawBusy();
   }
 }
 
@@ -110,6 +118,9 @@ function clear() {
   set({ query: null, answer: null });
   drawLead();
 }
+
+/** A verdict that is about to change is not read out. */
+const drawBusy = () => byId("verdict").setAttribute("aria-busy", String(running !== null || exporting > 0));
 
 function drawLead() {
   const n = way();

@@ -78,9 +78,7 @@ def visit(browser: Any, server: Server) -> Iterator[Callable[..., Any]]:
     problems: list[str] = []
     contexts = []
 
-    def open_page(
-        url: str = "", gallery: str | None = None, viewport: dict[str, int] = WIDE, strict: bool = True, **options: Any
-    ) -> Any:
+    def open_page(url: str = "", gallery: str | None = None, strict: bool = True, **options: Any) -> Any:
         context = browser.new_context(**{"viewport": WIDE, **options})
         contexts.append(context)
         context.set_default_timeout(15_000)

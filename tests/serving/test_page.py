@@ -217,3 +217,4 @@ def test_two_tabs_stay_in_step(visit: Callable[..., Any]) -> None:
     teach(two, "star", random)
     for page in (one, elsewhere):
         expect(page.locator(".class-name")).to_have_text(["circle", "star"])
+    check_access(elsewhere)

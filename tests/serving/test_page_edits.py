@@ -36,6 +36,7 @@ def test_every_edit_can_be_undone(visit: Callable[..., Any]) -> None:
     expect(page.locator(".card").nth(0).locator(".thumb")).to_have_count(1)
     page.locator(".card").nth(0).hover()
     page.get_by_label("Rename circle").click()
+    check_access(page)
     page.keyboard.type("ring")
     page.keyboard.press("Enter")
     expect(names.nth(0)).to_have_text("ring")

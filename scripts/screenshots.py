@@ -18,8 +18,7 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 
 from benchmarks.served import Server, running
-from tests.serving.hand import SYMBOLS, draw, teach, vary
-from tests.serving.test_page import PHONE, WIDE, new_gallery
+from tests.serving.hand import PHONE, SYMBOLS, WIDE, draw, new_gallery, teach, vary
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 NAMES = ("circle", "triangle", "star", "house")

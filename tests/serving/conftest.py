@@ -1,11 +1,17 @@
 import io
+import shutil
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from benchmarks.served import postgres_folder, running, running_postgres
+from benchmarks.served import Server, postgres_folder, running, running_postgres
 from gaussproto.data.strokes import strokes
+from tests.serving.hand import WIDE, new_gallery
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
 @pytest.fixture(scope="session")
@@ -49,3 +55,52 @@ def gallery(client, drawings):
         files = [("files", (f"{name}{i}.png", content)) for i, content in enumerate(drawings[c][:3])]
         assert client.post(f"{path}/examples", data={"class": name}, files=files).status_code == 201
     return path
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install playwright")
+    if CHROMIUM is None:
+        pytest.skip("needs Chromium: apt install chromium")
+    options = ["--no-sandbox", "--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream"]
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=options)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(browser: Any, server: Server) -> Iterator[Callable[..., Any]]:
+    """Open the page in a new gallery. At the end, nothing has failed in it and nothing has left the origin.
+
+    A test that makes requests fail on purpose passes `strict=False`.
+    """
+    problems: list[str] = []
+    contexts = []
+
+    def open_page(url: str = "", gallery: str | None = None, strict: bool = True, **options: Any) -> Any:
+        context = browser.new_context(**{"viewport": WIDE, **options})
+        contexts.append(context)
+        context.set_default_timeout(15_000)
+        chosen = gallery or new_gallery(server)
+        context.add_init_script(f"localStorage['gaussproto-gallery'] ??= '{chosen}'")
+        page = context.new_page()
+        watch(page, problems if strict else [], url or server.url)
+        page.goto(url or server.url)
+        page.locator("#gallery-name", has_not_text="…").wait_for()
+        page.gallery = chosen
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert problems == []
+
+
+def watch(page: Any, problems: list[str], url: str) -> None:
+    origin = url.partition("#")[0]
+    page.on("pageerror", lambda error: problems.append(f"error: {error}"))
+    page.on("console", lambda text: problems.append(text.text) if text.type in ("error", "warning") else None)
+    page.on(
+        "request", lambda r: None if r.url.startswith((origin, "blob:", "data:")) else problems.append(f"left: {r.url}")
+    )

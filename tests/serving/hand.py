@@ -1,12 +1,19 @@
-"""A hand that draws simple symbols on a pad of the page, each time a little differently."""
+"""What a person brings to the page: a screen, a gallery, and a hand that draws each time a little differently."""
 
 import math
 from itertools import pairwise
 from random import Random
 from typing import Any
 
+from benchmarks.served import Server
+
 Stroke = list[tuple[float, float]]
+WIDE, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
 STEPS = 5  # movements of the pointer along an edge
+
+
+def new_gallery(server: Server, name: str = "Test") -> str:
+    return str(server.client.post("/galleries", json={"name": name}).json()["id"])
 
 
 def _line(*corners: tuple[float, float]) -> Stroke:

@@ -20,11 +20,23 @@ let lost = false;
 export function takeToken() {
   const found = /[#&]token=([^&]+)/.exec(location.hash);
   if (!found) return;
-  setToken(decodeURIComponent(found[1]));
+  setToken(decoded(found[1]));
   history.replaceState(null, "", location.pathname + location.search);
 }
 
-export const setToken = (token) => sessionStorage.setItem(TOKEN, token);
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text; // a lone % is not an escape
+  }
+}
+
+/** Keep a token. One that no request can carry is dropped, and the server asks for another. */
+export function setToken(token) {
+  if (/^[!-~]+$/.test(token)) sessionStorage.setItem(TOKEN, token);
+  else sessionStorage.removeItem(TOKEN);
+}
 
 /**
  * @param {string} method
@@ -44,7 +56,7 @@ async function send(method, path, { query, json, form, signal, etag } = {}) {
   for (let attempt = 1; ; attempt++) {
     let response;
     try {
-      response = await fetch(url, { method, headers, body, signal, cache: "no-store" });
+      response = await fetch(url, { method, headers, body, signal, cache: etag ? "no-store" : "no-cache" });
     } catch (error) {
       if (signal?.aborted) throw error;
       setLost(true);

@@ -2,7 +2,7 @@
 
 import { classify } from "./api.js";
 import { byId, count, h, say } from "./element.js";
-import { dropZone, fromInput, fromPaste } from "./files.js";
+import { dropZone, fromInput, fromPaste, readable } from "./files.js";
 import { Pad } from "./pad.js";
 import { track } from "./progress.js";
 import { on, set, state, way } from "./state.js";
@@ -15,19 +15,17 @@ const TRIES = "gaussproto-tries";
 /** @type {Pad} */
 let pad;
 let running = null;
+let exporting = 0;
 let lastSent = 0;
 let shown = null; // the gallery
 
 export function startAsk() {
   pad = new Pad(byId("ask-pad"), byId("ask-sheet"), "gaussproto-ask");
   pad.addEventListener("move", () => {
-    if (!running && performance.now() - lastSent > WHILE_DRAWING) askDrawing();
+    if (!running && performance.now() - lastSent > WHILE_DRAWING) askPad();
   });
-  pad.addEventListener("change", () => (pad.empty ? clear() : askDrawing()));
-  byId("ask-clear").addEventListener("click", () => {
-    pad.wipe();
-    clear();
-  });
+  pad.addEventListener("change", () => (pad.empty ? clear() : askPad()));
+  byId("ask-clear").addEventListener("click", () => pad.wipe());
   byId("ask-files").addEventListener("change", (event) => {
     takeFiles(fromInput(event.target.files));
     event.target.value = "";
@@ -42,7 +40,7 @@ export function startAsk() {
     changeGallery();
     drawLead();
     if (state.query && state.answer?.version !== state.gallery?.version) ask();
-    else if (!state.query && !pad.empty && way() >= 2) askDrawing();
+    else if (!state.query && !pad.empty && way() >= 2) askPad();
   });
   on("weights", () => state.query && ask());
   on("query", drawLead);
@@ -54,48 +52,53 @@ export function startAsk() {
 function changeGallery() {
   const id = state.gallery?.id;
   if (!id || id === shown) return;
-  if (shown && pad.image) pad.reset();
+  if (shown && pad.given.length) pad.reset();
   shown = id;
   const kept = JSON.parse(sessionStorage.getItem(TRIES) ?? "{}");
   if (kept.gallery === id) set({ tries: kept.tries });
 }
 
-async function askDrawing() {
+async function askPad() {
   lastSent = performance.now();
   const started = lastSent;
-  const file = await pad.export();
+  exporting++;
+  drawBusy();
+  const [query] = await pad.files();
+  exporting--;
+  drawBusy();
   if (pad.empty) return clear();
   if (started < lastSent) return; // a later stroke is on its way
-  set({ query: { file, name: "drawing.png" } });
+  set({ query: { ...query } });
   await ask();
 }
 
 async function takeFiles(images) {
-  if (!images.length) return say(byId("ask-error"), "There is no image among these files.");
-  if (images.length > 1) set({ tries: images.slice(0, 60).map((image) => ({ file: image.file, name: image.name })) });
-  await askImage(images[0]);
+  const { good, sentence } = readable(images);
+  if (good.length > 1) set({ tries: good.slice(0, 60).map((image) => ({ file: image.file, name: image.name })) });
+  if (good.length) await askImage(good[0]);
+  if (sentence) say(byId("ask-error"), sentence);
 }
 
 async function askImage({ file, name }) {
-  await pad.showImage(file);
-  byId("ask-sheet").classList.add("has-ink");
-  set({ query: { file, name } });
-  await ask();
+  await pad.take([{ file, name }]);
+  await askPad();
 }
 
 /** Send the query. A question that is still open is cancelled. */
 export async function ask() {
   running?.abort();
+  running = null;
   if (way() < 2) {
     set({ answer: null });
     return drawLead();
   }
   const own = (running = new AbortController());
+  drawBusy();
   const { query, weights, gallery } = state;
   try {
     const request = { top: TOP, nearest: NEAREST, plane: true, weights };
     const reply = await track("Asking the network", () => classify(gallery.id, [query], request, own.signal));
-    if (own.signal.aborted) return;
+    if (own.signal.aborted || state.query !== query) return;
     say(byId("ask-error"), null);
     set({ answer: { ...reply.answers[0], version: reply.version, weights, query } });
   } catch (error) {
@@ -104,6 +107,7 @@ export async function ask() {
     say(byId("ask-error"), error);
   } finally {
     if (running === own) running = null;
+    drawBusy();
   }
 }
 
@@ -114,6 +118,9 @@ function clear() {
   set({ query: null, answer: null });
   drawLead();
 }
+
+/** A verdict that is about to change is not read out. */
+const drawBusy = () => byId("verdict").setAttribute("aria-busy", String(running !== null || exporting > 0));
 
 function drawLead() {
   const n = way();
@@ -140,7 +147,9 @@ function drawTries() {
 function tryButton(given, index) {
   const file = given.file ?? blobOf(given.image);
   const name = given.name ?? `try ${index + 1}`;
-  const image = h("img", { alt: "", src: URL.createObjectURL(file), width: 40, height: 40 });
+  const src = URL.createObjectURL(file);
+  const release = () => URL.revokeObjectURL(src);
+  const image = h("img", { alt: "", src, width: 40, height: 40, onload: release, onerror: release });
   return h("button", { class: "try paper", type: "button", "aria-label": `Ask about ${name}`, title: name, onclick: () => askImage({ file, name }) }, image);
 }
 

@@ -3,8 +3,8 @@
 import * as api from "./api.js";
 import { count } from "./element.js";
 import { track } from "./progress.js";
-import { classById, classByName, classes, exampleById, keepColour, set, state } from "./state.js";
-import { changed } from "./sync.js";
+import { classById, classByName, classes, exampleById, examples, keepColour, set, state } from "./state.js";
+import { changed, refresh } from "./sync.js";
 import { did, inLine } from "./undo.js";
 
 const AT_ONCE = 20; // images in one request
@@ -38,6 +38,7 @@ async function add(images) {
   const create = () =>
     track(images.length === 1 ? "Adding the example" : `Adding ${images.length} images`, async (step) => {
       const added = [];
+      if (ids.length) await deleteAll(g, ids); // what a redo that failed half way had added
       try {
         for (const [name, members] of groups) {
           for (let i = 0; i < members.length; i += AT_ONCE) {
@@ -49,17 +50,15 @@ async function add(images) {
           }
         }
       } finally {
+        added.forEach((id, i) => (i < ids.length ? renewed.set(idNow(ids[i]), id) : ids.push(id)));
         await changed();
-        if (ids.length) added.forEach((id, i) => renewed.set(idNow(ids[i]), id));
-        else ids.push(...added);
       }
     });
   const command = {
     label,
     undo: async () => {
-      for (const id of ids) await api.deleteExample(g, idNow(id));
-      for (const name of groups.keys()) await dropIfNew(g, name, before);
-      await changed();
+      await deleteAll(g, ids);
+      await dropNew(g, groups.keys(), before);
     },
     redo: create,
   };
@@ -76,12 +75,20 @@ function group(images) {
   return groups;
 }
 
-/** Delete a class that an undone edit had created, if nothing else is in it. */
-async function dropIfNew(g, name, before) {
-  if (before.has(name)) return;
+/** Delete examples. One that is gone already is no error: an undo that failed half way is repeated. */
+async function deleteAll(g, ids) {
+  await refresh();
+  for (const id of ids.map(idNow)) if (exampleById(id)) await api.deleteExample(g, id);
   await changed();
-  const found = classByName(name);
-  if (found && found.examples.length === 0) await api.deleteClass(g, found.id);
+}
+
+/** Delete the classes that an undone edit had created, if nothing else is in them. */
+async function dropNew(g, names, before) {
+  for (const name of names) {
+    const found = before.has(name) ? null : classByName(name);
+    if (found?.examples.length === 0) await api.deleteClass(g, found.id);
+  }
+  await changed();
 }
 
 /** Load a ready set. Returns drawings to ask about. */
@@ -89,40 +96,49 @@ export const addSamples = (sample) => inLine(() => load(sample));
 
 async function load(sample) {
   const g = gallery();
-  const known = () => new Set(classes().map((c) => c.id));
-  let created = [];
+  const before = new Set(classes().map((c) => c.name));
+  let added = [];
   let queries = [];
   const fill = () =>
     track(`Loading ${sample.name}`, async () => {
-      const before = known();
+      await refresh();
+      const known = new Set(examples().map((e) => e.id));
       const reply = await api.addSamples(g, sample.id);
       queries = reply.queries ?? [];
       await changed();
-      created = classes().filter((c) => !before.has(c.id)).map((c) => c.id);
+      const fresh = classes().flatMap((c) => c.examples.filter((e) => !known.has(e.id)).map((e) => ({ id: e.id, name: c.name })));
+      fresh.forEach((one, i) => added[i] && renewed.set(idNow(added[i].id), one.id));
+      added = fresh;
     });
   await fill();
   did({
     label: `load ${sample.name}`,
     undo: async () => {
-      for (const id of created) await api.deleteClass(g, id);
+      await deleteAll(g, added.map((one) => one.id));
+      await dropNew(g, new Set(added.map((one) => one.name)), before);
       set({ tries: [] });
-      await changed();
     },
     redo: fill,
   });
   return queries;
 }
 
-/** What is needed to add an example again. An image that the server sends has its damage, so that comes off first. */
+/** What is needed to add an example again. */
 async function keepsake(g, example) {
   const { name } = classById(example.class);
   if (!example.has_image) return { example, class: name, image: null };
+  let { damage } = example;
   let file = originals.get(example.id);
   if (!file) {
-    if (example.damage) await api.changeExample(g, example.id, { damage: 0 });
-    file = await api.readImage(g, example.id, { size: LARGEST });
+    try {
+      file = await api.readImage(g, example.id, { view: "original" });
+    } catch (error) {
+      if (error.status !== 422) throw error;
+      file = await api.readImage(g, example.id, { size: LARGEST }); // an older server, whose image has the damage in it
+      damage = 0;
+    }
   }
-  return { example, class: name, file, image: await dataUrl(file) };
+  return { example: { ...example, damage }, class: name, file, image: await dataUrl(file) };
 }
 
 const dataUrl = (blob) =>
@@ -134,7 +150,8 @@ const dataUrl = (blob) =>
   });
 
 async function restore(g, kept) {
-  const there = kept.filter((one) => one.image);
+  await refresh();
+  const there = kept.filter((one) => one.image && !exampleById(idNow(one.example.id)));
   for (let i = 0; i < there.length; i += AT_ONCE) {
     const part = there.slice(i, i + AT_ONCE);
     const reply = await api.addExamples(g, part.map(({ example, class: name, image }) => ({
@@ -146,7 +163,8 @@ async function restore(g, kept) {
     });
   }
   await changed();
-  if (there.length < kept.length) throw new Error(`${count(kept.length - there.length, "example")} came from a gallery file without an image and cannot be brought back.`);
+  const lost = kept.filter((one) => !one.image).length;
+  if (lost) throw new Error(`${count(lost, "example")} came from a gallery file without an image and cannot be brought back.`);
 }
 
 export const removeExample = (id) => inLine(() => removeOne(id));
@@ -162,10 +180,7 @@ async function removeOne(id) {
     did({
       label: `delete an example of ${kept.class}`,
       undo: () => restore(g, [kept]),
-      redo: async () => {
-        await api.deleteExample(g, idNow(id));
-        await changed();
-      },
+      redo: () => deleteAll(g, [id]),
     });
   });
 }

@@ -1,10 +1,27 @@
 /** Images from the file input, the clipboard, and dropped files and folders. */
 
-const IMAGE = /\.(png|jpe?g|gif|bmp|webp|tiff?|avif|heic|heif|svg)$/i;
+import { count } from "./element.js";
+
+const READ = /[./](png|jpe?g|gif|bmp|webp|tiff?|p[bgpn]m)$/i; // as the end of a name or a type
+const IMAGE = /\.(png|jpe?g|gif|bmp|webp|tiff?|p[bgpn]m|avif|heic|heif|svg)$/i;
 
 /** @typedef {{file: Blob, name: string, class: string|null}} Given an image, with its class if a folder names it */
 
 const isImage = (file) => file.type.startsWith("image/") || IMAGE.test(file.name);
+
+/**
+ * The images that the server can read, and a sentence if there are others.
+ * @param {Given[]} images
+ * @returns {{good: Given[], sentence: string|null}}
+ */
+export function readable(images) {
+  const good = images.filter(({ file, name }) => READ.test(file.type) || READ.test(name));
+  const bad = images.filter((image) => !good.includes(image));
+  if (!images.length) return { good, sentence: "There is no image among these files." };
+  if (!bad.length) return { good, sentence: null };
+  const which = bad.length === 1 ? bad[0].name : `${bad[0].name} and ${count(bad.length - 1, "other file")}`;
+  return { good, sentence: `The studio cannot read ${which}. Save ${bad.length === 1 ? "it" : "them"} as PNG or JPEG.` };
+}
 
 /** The class of `letters/a/1.png` is `a`; of `letters/1.png` it is `letters`. A file alone has none. */
 function given(file, path) {
@@ -57,9 +74,9 @@ export function dropZone(element, take) {
   element.addEventListener("dragover", (event) => files(event) && event.preventDefault());
   element.addEventListener("drop", async (event) => {
     if (!files(event)) return;
-    event.preventDefault();
-    event.stopPropagation();
     mark(-depth);
+    if (event.defaultPrevented) return; // an element inside has taken them
+    event.preventDefault();
     take(await fromDrop(event.dataTransfer));
   });
 }

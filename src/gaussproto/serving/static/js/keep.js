@@ -46,7 +46,7 @@ async function showGalleries() {
   );
   if (!dialog().open) dialog().showModal();
   await attempt(async () => {
-    const [galleries, encoders] = await Promise.all([api.listGalleries(), api.listEncoders()]);
+    const [galleries, encoders] = await track("Reading the galleries", () => Promise.all([api.listGalleries(), api.listEncoders()]));
     list.replaceChildren(...galleries.map((g) => row(g, attempt)));
     body.replaceChildren(thisOne(attempt), newOne(encoders, attempt));
   });
@@ -71,20 +71,22 @@ async function choose(id) {
 
 /** Deleting a gallery cannot be undone, so it takes a second press. */
 function confirmDelete(g, button, attempt) {
-  const sure = h("button", { class: "button danger", type: "button", onclick: () => attempt(() => remove(g)) }, "Delete");
+  const sure = h("button", { class: "button danger", type: "button", onclick: () => attempt(() => track(`Deleting ${g.name}`, () => remove(g))) }, "Delete");
   const back = h("button", { class: "button", type: "button", onclick: showGalleries }, "Keep");
   button.replaceWith(h("span", { class: "confirm" }, h("span", {}, `Delete “${g.name}” for good?`), sure, back));
   back.focus();
 }
 
 async function remove(g) {
-  await api.deleteGallery(g.id);
   if (g.id === state.gallery?.id) {
+    // leave it first, else the page would look for changes of a gallery that is gone
+    const rest = (await api.listGalleries()).filter((one) => one.id !== g.id);
+    const next = rest[0] ?? (await api.createGallery({ name: "My symbols" }));
     forgetAll();
     set({ query: null, answer: null, tries: [] });
-    const rest = await api.listGalleries();
-    await open((rest[0] ?? (await api.createGallery({ name: "My symbols" }))).id);
+    await open(next.id);
   }
+  await api.deleteGallery(g.id);
   await showGalleries();
 }
 

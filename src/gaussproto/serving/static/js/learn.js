@@ -1,6 +1,7 @@
 /** How it learned: the embedding space of the demo at each snapshot of its training. */
 
 import { byId, CROSS, h, icon, percent } from "./element.js";
+import { track } from "./progress.js";
 
 const SIDE = 28; // pixels of a drawing
 const STAY = 900; // milliseconds of a snapshot when playing
@@ -12,11 +13,26 @@ let pictures = [];
 
 export function startLearning() {
   byId("learn-button").addEventListener("click", async () => {
-    data ??= await (await fetch(new URL("../learning.json", import.meta.url))).json();
+    try {
+      data ??= await track("Reading how it learned", read);
+    } catch {
+      byId("learning").replaceChildren(header(), h("p", { class: "error", role: "alert" }, "The server does not answer. Close this and try again."));
+      return byId("learning").showModal();
+    }
     if (!pictures.length) pictures = data.drawings.map(decode);
     show();
   });
 }
+
+async function read() {
+  const response = await fetch(new URL("../learning.json", import.meta.url));
+  if (!response.ok) throw new Error(String(response.status));
+  return response.json();
+}
+
+const header = () =>
+  h("header", {}, h("h2", { id: "learning-title" }, "How it learned"),
+    h("button", { class: "tool quiet close", type: "button", "aria-label": "Close", onclick: () => byId("learning").close() }, icon(CROSS)));
 
 /** Two pixels of four bits in each byte become a stencil whose colour follows the class. */
 function decode(text) {
@@ -36,8 +52,7 @@ function show() {
   const play = h("button", { class: "primary", type: "button" }, "Play");
   const text = h("p", { role: "status", class: "learning-text" });
   dialog.replaceChildren(
-    h("header", {}, h("h2", { id: "learning-title" }, "How it learned"),
-      h("button", { class: "tool quiet close", type: "button", "aria-label": "Close", onclick: () => dialog.close() }, icon(CROSS))),
+    header(),
     h("p", { class: "lead" }, `${data.classes} characters of invented alphabets, ${data.shots} drawings of each. The network never trains on them. Watch it put drawings of one character together.`),
     canvas, text,
     h("div", { class: "field" }, play, h("label", { for: "snapshot", class: "visually-hidden" }, "Snapshot"), slider),

@@ -2,6 +2,9 @@
 
 import { did, forget } from "./undo.js";
 
+/** @typedef {{file: Blob, name: string}} Named an image file and its name */
+/** @typedef {{strokes: number[][][], given: Named[], image: ImageBitmap|null}} Content of a pad */
+
 const EXPORT = 210; // pixels
 const PEN = 0.04; // width of the pen, as a share of the pad
 const STEP = 0.02; // of an arrow key
@@ -16,7 +19,9 @@ export class Pad extends EventTarget {
     this.memory = memory;
     /** Strokes of points [x, y, width], from 0 to 1. @type {number[][][]} */
     this.strokes = JSON.parse(sessionStorage.getItem(memory) ?? "[]");
-    this.image = null;
+    /** Image files in place of a drawing. @type {Named[]} */
+    this.given = [];
+    this.image = null; // the first of them, if the browser can show it
     this.stroke = null;
     this.pen = null; // of the keyboard: {x, y, down}
     canvas.addEventListener("pointerdown", (event) => this.down(event));
@@ -29,7 +34,12 @@ export class Pad extends EventTarget {
   }
 
   get empty() {
-    return this.strokes.length === 0 && !this.image;
+    return this.strokes.length === 0 && this.given.length === 0;
+  }
+
+  /** @returns {Content} */
+  get content() {
+    return { strokes: this.strokes, given: this.given, image: this.image };
   }
 
   down(event) {
@@ -56,22 +66,16 @@ export class Pad extends EventTarget {
   }
 
   begin(point) {
-    this.image = null;
+    this.before = this.content;
     this.stroke = [point];
-    this.strokes.push(this.stroke);
+    Object.assign(this, { strokes: [...this.strokes, this.stroke], given: [], image: null });
     this.draw();
   }
 
   up() {
     if (!this.stroke) return;
-    const stroke = this.stroke;
     this.stroke = null;
-    did({
-      label: "draw a stroke",
-      scope: this,
-      undo: () => this.put(this.strokes.filter((one) => one !== stroke)),
-      redo: () => this.put([...this.strokes, stroke]),
-    });
+    this.did("draw a stroke", this.before);
     this.changed();
   }
 
@@ -96,7 +100,7 @@ export class Pad extends EventTarget {
       }
     } else if (event.key === "Backspace") {
       this.lift();
-      this.put(this.strokes.slice(0, -1));
+      this.change("remove a stroke", { strokes: this.strokes.slice(0, -1), given: [], image: null });
     } else return;
     event.preventDefault();
   }
@@ -109,43 +113,47 @@ export class Pad extends EventTarget {
     this.draw();
   }
 
-  put(strokes) {
-    this.strokes = strokes;
-    this.image = null;
+  /** @param {Content} content */
+  put(content) {
+    Object.assign(this, content);
     this.changed();
   }
 
-  /** Clear the pad; undo brings the drawing back. */
-  wipe() {
-    const { strokes, image } = this;
+  /** Make what was done since `before` a step of undo. */
+  did(label, before) {
+    const after = this.content;
+    did({ label, scope: this, undo: () => this.put(before), redo: () => this.put(after) });
+  }
+
+  change(label, content) {
     if (this.empty) return;
-    const bring = (what, picture) => () => {
-      this.strokes = what;
-      this.image = picture;
-      this.changed();
-    };
-    bring([], null)();
-    did({ label: "clear the pad", scope: this, undo: bring(strokes, image), redo: bring([], null) });
+    const before = this.content;
+    this.put(content);
+    this.did(label, before);
+  }
+
+  /** Clear the pad; undo brings back what was on it. */
+  wipe() {
+    this.change("clear the pad", { strokes: [], given: [], image: null });
   }
 
   /** Empty the pad after its drawing was used. */
   reset() {
-    this.strokes = [];
-    this.image = null;
     forget(this);
-    this.changed();
+    this.put({ strokes: [], given: [], image: null });
   }
 
-  /** Show an image file in place of a drawing. */
-  async showImage(file) {
+  /** Take image files in place of a drawing, and show the first. @param {Named[]} given */
+  async take(given) {
+    let image = null;
     try {
-      this.image = await createImageBitmap(file);
+      image = await createImageBitmap(given[0].file);
     } catch {
-      this.image = null; // the server may still be able to read it
+      // the server may still be able to read it
     }
-    this.strokes = [];
+    Object.assign(this, { strokes: [], given, image });
     forget(this);
-    this.draw();
+    this.changed(false);
   }
 
   changed(tell = true) {
@@ -164,6 +172,11 @@ export class Pad extends EventTarget {
     ink(context, this.strokes, side, "#1c1d2b");
     if (this.pen) cross(context, this.pen, side);
     this.sheet.classList.toggle("has-ink", !this.empty);
+  }
+
+  /** What is on the pad as files. @returns {Promise<Named[]>} */
+  async files() {
+    return this.given.length ? this.given : [{ file: await this.export(), name: "drawing.png" }];
   }
 
   /** The drawing as a PNG file. @returns {Promise<Blob>} */

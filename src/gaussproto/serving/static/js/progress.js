@@ -4,6 +4,7 @@ import { byId, h } from "./element.js";
 
 const PATIENCE = 400; // milliseconds
 const running = new Set();
+const place = byId("progress");
 
 /**
  * @template T
@@ -33,6 +34,8 @@ export async function track(text, work) {
 
 function draw() {
   const shown = [...running].filter((entry) => entry.shown);
-  byId("progress").replaceChildren(...shown.map((entry) => entry.element));
-  byId("progress").hidden = shown.length === 0;
+  const parent = document.querySelector("dialog[open]") ?? document.body; // a dialog hides what is not in it
+  if (place.parentNode !== parent) parent.append(place);
+  place.replaceChildren(...shown.map((entry) => entry.element));
+  place.hidden = shown.length === 0;
 }

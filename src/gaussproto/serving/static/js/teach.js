@@ -4,24 +4,21 @@ import { listSamples } from "./api.js";
 import { openCamera } from "./camera.js";
 import { addImages, addSamples } from "./edits.js";
 import { byId, count, h, say } from "./element.js";
-import { dropZone, fromInput, fromPaste } from "./files.js";
+import { dropZone, fromInput, fromPaste, readable } from "./files.js";
 import { Pad } from "./pad.js";
 import { classByName, classes, examples, on, set, state, way } from "./state.js";
 
 /** @type {Pad} */
 let pad;
-/** Images that wait for a name. @type {import("./files.js").Given[]} */
-let staged = [];
 let samples = [];
 const TOUCH = matchMedia("(hover: none)");
 
 const field = () => byId("class-name");
-const ready = () => staged.length > 0 || !pad.empty;
+const ready = () => !pad.empty;
 
 export function startTeach() {
   pad = new Pad(byId("teach-pad"), byId("teach-sheet"), "gaussproto-teach");
   pad.addEventListener("change", () => {
-    if (pad.strokes.length) staged = [];
     draw();
     // a hand on a mouse or pen is near the keyboard; on a phone the keyboard would hide the page
     if (pad.strokes.length && ["mouse", "pen"].includes(pad.byPointer)) field().focus({ preventScroll: true });
@@ -32,11 +29,7 @@ export function startTeach() {
     event.preventDefault();
     addHere(nameNow());
   });
-  byId("teach-clear").addEventListener("click", () => {
-    staged = [];
-    pad.wipe();
-    draw();
-  });
+  byId("teach-clear").addEventListener("click", () => pad.wipe());
   for (const id of ["teach-files", "teach-folder"]) {
     byId(id).addEventListener("change", (event) => {
       take(fromInput(event.target.files));
@@ -77,17 +70,21 @@ function nameNow() {
 
 /** Take images: those whose folder names a class are added at once, the others wait for a name. */
 async function take(images) {
-  say(byId("teach-error"), null);
-  if (!images.length) return say(byId("teach-error"), "There is no image among these files.");
-  const named = images.filter((image) => image.class);
-  staged = images.filter((image) => !image.class);
-  if (staged.length) {
-    await pad.showImage(staged[0].file);
-    if (!pad.image) byId("teach-sheet").classList.add("has-ink");
+  const { good, sentence } = readable(images);
+  const named = good.filter((image) => image.class);
+  const unnamed = good.filter((image) => !image.class);
+  if (unnamed.length) {
+    await pad.take(unnamed);
+    draw();
+    field().focus();
   }
-  draw();
-  if (staged.length) field().focus();
-  if (named.length) await attempt(() => addImages(named));
+  await attempt(() => addAll(named, sentence));
+}
+
+/** Add images, and then say why others were left out. */
+async function addAll(images, sentence) {
+  if (images.length) await addImages(images);
+  if (sentence) throw new Error(sentence);
 }
 
 async function attempt(work) {
@@ -103,15 +100,16 @@ async function attempt(work) {
 
 /** Add what is on the pad, or waits, to a class. */
 export async function addHere(name, images = null) {
-  if (images) return attempt(() => addImages(images.map((image) => ({ ...image, class: name }))));
+  if (images) {
+    const { good, sentence } = readable(images);
+    return attempt(() => addAll(good.map((image) => ({ ...image, class: name })), sentence));
+  }
   if (!ready() || byId("add").dataset.busy) return false;
   byId("add").dataset.busy = "yes";
-  const drawing = staged.length ? null : await pad.export();
-  const given = drawing ? [{ file: drawing, name: "drawing.png", class: name }] : staged.map((image) => ({ ...image, class: name }));
-  const done = await attempt(() => addImages(given));
+  const files = await pad.files();
+  const done = await attempt(() => addImages(files.map((image) => ({ ...image, class: name }))));
   delete byId("add").dataset.busy;
   if (!done) return false;
-  staged = [];
   pad.reset();
   field().value = "";
   draw();
@@ -121,7 +119,7 @@ export async function addHere(name, images = null) {
 function draw() {
   const name = nameNow();
   const known = classByName(name);
-  const what = staged.length > 1 ? `${staged.length} images` : "";
+  const what = pad.given.length > 1 ? `${pad.given.length} images` : "";
   const button = byId("add");
   button.disabled = !ready();
   button.textContent = !ready() ? "Add" : known ? `Add ${what} to “${name}”` : `Add ${what} as “${name}”`;

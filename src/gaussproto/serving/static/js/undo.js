@@ -55,11 +55,15 @@ function step(from, to, what) {
       to().push(command);
       say(byId("teach-error"), null);
     } catch (error) {
+      if (mayWorkLater(error)) from().push(command);
       say(byId("teach-error"), error);
     }
     draw();
   });
 }
+
+/** The server refused or did not answer. What is gone does not come back, and would block the steps before it. */
+const mayWorkLater = (error) => error.status !== undefined && error.status !== 404;
 
 function draw() {
   for (const [id, stack, word] of [["undo", past, "Undo"], ["redo", future, "Redo"]]) {

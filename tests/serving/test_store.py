@@ -166,6 +166,17 @@ def test_a_stopping_server_finishes_what_it_accepted(tmp_path, drawings):
         assert server.client.get("/galleries").json()[0]["examples"] == 100 * stored
 
 
+def test_a_stopped_server_leaves_one_whole_file(tmp_path):
+    file = tmp_path / "s.sqlite"
+    server = Server(file)
+    server.client.post("/galleries", json={"name": "kept"})
+    server.stop(signal.SIGTERM)
+    assert [each.name for each in tmp_path.iterdir()] == [file.name]
+    with sqlite3.connect(file) as connection:
+        assert connection.execute("SELECT name FROM gaussproto_galleries").fetchall() == [("kept",)]
+    connection.close()
+
+
 def test_a_full_queue_is_told_to_come_back(tmp_path, drawings):
     with running(tmp_path / "s.sqlite", "--queue", "1") as server:
         path = f"/galleries/{server.client.post('/galleries', json={'name': 'x'}).json()['id']}"

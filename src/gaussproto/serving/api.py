@@ -65,6 +65,7 @@ def create_app(store: Store, worker: Worker, access: Access) -> ASGIApp:
         yield
         worker.close()
         galleries.close()
+        store.close()  # here, because a signal ends the process as soon as uvicorn has stopped
 
     app = FastAPI(
         title="gaussproto", version=version(), lifespan=running, docs_url=None, redoc_url=None, openapi_url=None,

@@ -321,6 +321,12 @@ def test_errors_are_sentences(client):
     assert "did you mean 'drawings-small'?" in answer.json()["error"]
 
 
+def test_a_wrong_method_is_told_the_right_ones(client, gallery):
+    for path, allowed in ((f"{gallery}/samples", "POST"), (gallery, "DELETE, GET, PATCH")):
+        answer = client.options(path)
+        assert (answer.status_code, answer.headers.get_list("allow")) == (405, [allowed])
+
+
 def test_the_pages_load_nothing_from_elsewhere(server):
     for path in ("/", "/docs"):
         answer = httpx.get(f"{server.url}{path}")

@@ -123,8 +123,8 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> Response:
-        headers = dict(error.headers or {})
-        if error.status_code == 405:  # the router only lists the methods of the first route with this path
+        headers = {name.lower(): value for name, value in (error.headers or {}).items()}
+        if error.status_code == 405:  # the page, which is mounted at /, answers for paths of the API too
             headers["allow"] = ", ".join(methods_of(app.openapi(), request.url.path))
         return answer(error.status_code, SENTENCES.get(error.status_code, str(error.detail)), headers)
 

@@ -23,6 +23,7 @@ from gaussproto.serving.store import ConflictError, NewExample
 from gaussproto.serving.worker import encoder_names
 
 NAME = "studio.gallery"
+LARGEST = 1e9  # of what networks make; the squares and products of such numbers fit into float32
 
 
 def write_file(opened: OpenedGallery) -> bytes:
@@ -77,6 +78,11 @@ def check_fits(found: Gallery, name: str, encoder: Encoder, like: Embedded[np.nd
     shapes = [[None if t is None else t.shape[1:] for t in each] for each in (found.embedded, like)]
     if shapes[0] != shapes[1] or found.settings.image_size_used < encoder.smallest_image:
         raise ConflictError(f"{name} is a damaged gallery (its encoder makes other embeddings): create it again")
+    x, s = found.embedded
+    precisions = np.ones(1) if s is None else np.linalg.eigvalsh(s) if s.ndim == 3 else s
+    if np.abs(x).max() > LARGEST or precisions.min() < 1 / LARGEST or precisions.max() > LARGEST:
+        problem = "its embeddings or precisions are too large or too small"
+        raise ConflictError(f"{name} is a damaged gallery ({problem}): create it again")
 
 
 def parameters_of(found: Gallery, encoder: Encoder) -> dict[str, Any]:

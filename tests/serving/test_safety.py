@@ -63,10 +63,12 @@ def answer_to(server, pieces, pause):
 
 def test_slow_clients_are_cut_off_while_others_are_served(server):
     head = b"POST /api/v1/galleries HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    large = b"POST /api/v1/embed HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     slow = {
         "headers": [head, *(b"X-%d: a\r\n" % i for i in range(60))],
         "body": [head + b"Content-Length: 60\r\n\r\n", *(b" " for _ in range(60))],
         "nothing": [b""],
+        "rest of a large body": [large + b"Content-Length: 50000000\r\n\r\n", bytes(2_000_000), *([b""] * 60)],
     }
     answers = {}
     threads = [

@@ -20,7 +20,7 @@ WITH_FILES = re.compile(rf"{API}/(galleries/[^/]+/(examples|classify)|galleries/
 SMALL_BODY, LARGE_BODY = 64_000, 64_000_000  # bytes, of requests without and with files
 ALL_BODIES = 256_000_000  # bytes in memory, of all requests together
 LARGEST_HEAD = 32_000  # bytes of all headers
-PATIENCE, PACE = 10.0, 16_000  # seconds that a body may take, and a second more for this many bytes
+PATIENCE, PACE = 10.0, 16_000  # seconds that a body or a pause in it may take, and a second more for this many bytes
 UNREAD, PAUSE = 5.0, 0.5  # seconds for which a refused body is still read, in all and if nothing comes
 FORBIDDEN = re.compile(r"[\x00-\x1f\x7f\\]")  # in a path
 
@@ -144,7 +144,7 @@ class Guard:
         started, received = loop.time(), 0
         while True:
             try:
-                async with asyncio.timeout_at(started + PATIENCE + received / PACE):
+                async with asyncio.timeout_at(min(loop.time(), started + received / PACE) + PATIENCE):
                     message = await receive()
             except TimeoutError:
                 raise RefusedError(408, "the body of the request came too slowly: send it again") from None

@@ -9,12 +9,14 @@ import time
 import httpx
 import numpy as np
 import pytest
+import uvicorn
 
 from benchmarks import hostile
 from benchmarks.served import running
 from gaussproto import GaussianPrototypeClassifier
 from gaussproto.arrays import read_arrays, write_arrays
 from gaussproto.classifier.gallery import METADATA
+from gaussproto.serving.protocol import PatientProtocol
 
 TOKEN = "a-token-of-the-tests"
 
@@ -64,7 +66,9 @@ def answer_to(server, pieces, pause):
 def test_slow_clients_are_cut_off_while_others_are_served(server):
     head = b"POST /api/v1/galleries HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     large = b"POST /api/v1/embed HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    answered = b"GET /api/v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
     slow = {
+        "blank lines after an answer": [answered, *([b"\r\n"] * 60)],
         "headers": [head, *(b"X-%d: a\r\n" % i for i in range(60))],
         "body": [head + b"Content-Length: 60\r\n\r\n", *(b" " for _ in range(60))],
         "nothing": [b""],
@@ -81,9 +85,32 @@ def test_slow_clients_are_cut_off_while_others_are_served(server):
         assert server.client.get("/health").status_code == 200
         time.sleep(0.5)
     for name, (answer, seconds) in answers.items():
-        assert answer.startswith(b"HTTP/1.1 408 "), name
+        assert answer[answer.rfind(b"HTTP/1.1 ") :].startswith(b"HTTP/1.1 408 "), name
         assert b'{"error": ' in answer
         assert 5 < seconds < 25, name
+
+
+def test_too_many_connections_are_told_to_come_back():
+    async def app(scope, receive, send):
+        raise AssertionError("no request may come this far")
+
+    config = uvicorn.Config(
+        app, http=PatientProtocol, ws="none", lifespan="off", port=0, limit_concurrency=1, log_level="error"
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        while not server.started:
+            time.sleep(0.01)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        answer = httpx.get(f"http://127.0.0.1:{port}/", trust_env=False)
+    finally:
+        server.should_exit = True
+        thread.join()
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+    assert "busy" in answer.json()["error"]
+    assert answer.headers["x-content-type-options"] == "nosniff"
 
 
 def test_the_own_page_may_write(server):

@@ -94,12 +94,7 @@ class Guard:
             return await self.app(scope, receive, send)
         if scope["type"] != "http":
             return None
-
-        async def send_safely(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", []), *HEADERS]
-            await send(message)
-
+        send_safely = _with_headers(send)
         try:
             self._check(scope)
         except RefusedError as refused:
@@ -157,7 +152,7 @@ class Guard:
             if received > most:
                 raise too_large
             if self.buffered > ALL_BODIES:
-                raise RefusedError(503, "the server is busy: try again in a moment", (b"retry-after", b"1"))
+                raise _busy()
             if not message.get("more_body"):
                 return
 
@@ -187,6 +182,24 @@ class Guard:
 def failure(sentence: str) -> bytes:
     """Return an error as the body of a response."""
     return json.dumps({"error": sentence}).encode()
+
+
+async def say_busy(_: Scope, __: Receive, send: Send) -> None:
+    """Answer instead of the application if there are too many connections."""
+    await _refuse(_with_headers(send), _busy())
+
+
+def _busy() -> RefusedError:
+    return RefusedError(503, "the server is busy: try again in a moment", (b"retry-after", b"1"))
+
+
+def _with_headers(send: Send) -> Send:
+    async def send_safely(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message.get("headers", []), *HEADERS]
+        await send(message)
+
+    return send_safely
 
 
 async def _refuse(send: Send, refused: RefusedError) -> None:

@@ -323,8 +323,10 @@ def test_errors_are_sentences(client):
 
 def test_a_wrong_method_is_told_the_right_ones(client, gallery):
     for path, allowed in ((f"{gallery}/samples", "POST"), (gallery, "DELETE, GET, PATCH")):
-        answer = client.options(path)
-        assert (answer.status_code, answer.headers.get_list("allow")) == (405, [allowed])
+        for method in ("OPTIONS", "HEAD", "PUT"):
+            answer = client.request(method, path)
+            assert (answer.status_code, answer.headers.get_list("allow")) == (405, [allowed])
+    assert client.get("/embed").status_code == 405
 
 
 def test_the_pages_load_nothing_from_elsewhere(server):

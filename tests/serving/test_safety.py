@@ -1,5 +1,6 @@
 """Hostile, slow and foreign clients get a clear refusal and change nothing."""
 
+import io
 import json
 import socket
 import sqlite3
@@ -10,6 +11,7 @@ import httpx
 import numpy as np
 import pytest
 import uvicorn
+from PIL import Image
 
 from benchmarks import hostile
 from benchmarks.served import running
@@ -151,6 +153,29 @@ def test_other_addresses_need_a_token_which_is_printed_once(tmp_path):
         url = f"http://127.0.0.1:{server.port}/api/v1/galleries"
         assert httpx.get(url).status_code == 401
         assert httpx.get(url, headers={"authorization": f"Bearer {server.token}"}).status_code == 200
+
+
+def test_large_images_are_decoded_one_at_a_time(tmp_path):
+    file = io.BytesIO()
+    Image.new("RGBA", (5000, 5000), "white").save(file, "PNG", compress_level=1)
+    large = [("files", ("large.png", file.getvalue()))]
+    with running(tmp_path / "s.sqlite") as server:
+        assert server.client.post("/embed", files=large).status_code == 200
+        before, largest, codes = server.memory(), 0, []
+        threads = [
+            threading.Thread(target=lambda: codes.append(server.client.post("/embed", files=large * 2).status_code))
+            for _ in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            largest = max(largest, server.memory())
+            time.sleep(0.01)
+        assert codes == [200] * 4
+        assert largest - before < 200_000_000, (before, largest)  # another thread would add 400 MB
+        answer = server.client.post("/embed", files=large * 5)
+        assert answer.status_code == 422
+        assert "at most 100,000,000 pixels together (found 125,000,000)" in answer.json()["error"]
 
 
 def test_names_are_text_never_html(client):

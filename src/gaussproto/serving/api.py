@@ -124,9 +124,10 @@ def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> Response:
         headers = {name.lower(): value for name, value in (error.headers or {}).items()}
-        if error.status_code == 405:  # the page, which is mounted at /, answers for paths of the API too
-            headers["allow"] = ", ".join(methods_of(app.openapi(), request.url.path))
-        return answer(error.status_code, SENTENCES.get(error.status_code, str(error.detail)), headers)
+        status, allowed = error.status_code, methods_of(app.openapi(), request.url.path)
+        if status in (404, 405) and allowed:  # the page, which is mounted at /, answers for paths of the API too
+            status, headers["allow"] = 405, ", ".join(allowed)
+        return answer(status, SENTENCES.get(status, str(error.detail)), headers)
 
     @app.exception_handler(BusyError)
     async def busy(_: Request, __: BusyError) -> Response:

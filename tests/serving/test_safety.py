@@ -129,7 +129,7 @@ def test_the_own_page_may_write(server):
 def test_a_token_guards_everything_but_the_page(tmp_path):
     with running(tmp_path / "s.sqlite", "--token", TOKEN, "--allow-host", "Studio.example") as server:
         anyone = httpx.Client(base_url=f"{server.url}/api/v1", trust_env=False)
-        assert server.token == TOKEN
+        assert TOKEN not in server.said()
         for path in ("/health", "/ready", "/openapi.json"):
             assert anyone.get(path).status_code == 200
         for wrong in ({}, {"authorization": "Bearer"}, {"authorization": f"Bearer {TOKEN}x"}, {"authorization": TOKEN}):
@@ -149,7 +149,8 @@ def test_other_addresses_need_a_token_which_is_printed_once(tmp_path):
     with running(tmp_path / "s.sqlite", "--host", "0.0.0.0", ready=False) as server:
         assert len(server.token) >= 24
         said = server.said()
-        assert said.count("the token of this server") == 1
+        assert said.count(server.token) == 1
+        assert "which is not shown again" in said
         url = f"http://127.0.0.1:{server.port}/api/v1/galleries"
         assert httpx.get(url).status_code == 401
         assert httpx.get(url, headers={"authorization": f"Bearer {server.token}"}).status_code == 200
@@ -176,6 +177,12 @@ def test_large_images_are_decoded_one_at_a_time(tmp_path):
         answer = server.client.post("/embed", files=large * 5)
         assert answer.status_code == 422
         assert "at most 100,000,000 pixels together (found 125,000,000)" in answer.json()["error"]
+
+
+def test_the_server_answers_to_the_name_that_it_prints(tmp_path):
+    with running(tmp_path / "s.sqlite", "--host", "127.1", ready=False) as server:
+        assert server.url.startswith("http://127.1:")
+        assert server.client.get("/health").status_code == 200
 
 
 def test_names_are_text_never_html(client):

@@ -138,6 +138,20 @@ def test_images_are_png_of_both_views(client, gallery, clf, drawings):
     assert client.get(path, params={"size": 32}, headers={"if-none-match": tag}).status_code == 304
 
 
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "BMP", "TIFF", "GIF", "PPM"])
+def test_the_original_is_the_file_that_came(client, gallery, drawings, kind):
+    file = io.BytesIO()
+    Image.open(io.BytesIO(drawings[0][5])).resize((1500, 1100)).save(file, kind)
+    added = client.post(f"{gallery}/examples", data={"class": "a"}, files={"files": ("x.html", file.getvalue())}).json()
+    path = f"{gallery}/examples/{added['examples'][0]['id']}"
+    client.patch(path, json={"damage": 0.5})
+    original = client.get(f"{path}/image", params={"view": "original"})
+    assert original.content == file.getvalue()
+    assert original.headers["content-type"] == Image.MIME[kind]
+    assert original.headers["content-disposition"] == "attachment"
+    assert original.headers["x-content-type-options"] == "nosniff"
+
+
 @pytest.mark.parametrize("form", ["json", "multipart"])
 def test_classify_gives_the_numbers_of_the_python_api(client, gallery, clf, drawings, form):
     contents = [drawings[c][4] for c in (0, 1, 2, 5)]

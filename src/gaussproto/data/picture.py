@@ -87,6 +87,12 @@ def read_image(
         return convert(_decoded(file, name))
 
 
+def media_type(source: bytes, name: str) -> str:
+    """Return the media type of an image file, by its content."""
+    with _opened(source, name) as file:
+        return Image.MIME["JPEG" if file.format == "MPO" else str(file.format)]  # MPO: a JPEG with further images
+
+
 def large_area(source: bytes | Path, name: str, size: int) -> int:
     """Return the pixels that `read_image` would decode, or 0 if the image is not large. Decode nothing."""
     with _opened(source, name) as file:

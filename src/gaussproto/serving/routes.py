@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.background import BackgroundTask
 
+from gaussproto.data.picture import media_type
 from gaussproto.errors import InputError
 from gaussproto.serving.bodies import check_name, read_examples, read_form, read_queries
+from gaussproto.serving.description import FILE, body_of, file_of
 from gaussproto.serving.galleries import Galleries
 from gaussproto.serving.models import (
     Added,
@@ -41,42 +43,8 @@ from gaussproto.serving.worker import ABOUT, DEFAULT, check_encoder, encoder_nam
 
 LARGEST_VIEW = 1024  # pixels
 REVALIDATE = {"cache-control": "private, no-cache"}  # the browser keeps a copy and asks if it is still right
-FILE = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "multipart/form-data": {
-                "schema": {
-                    "type": "object",
-                    "properties": {"file": {"type": "string", "format": "binary"}, "name": {"type": "string"}},
-                    "required": ["file"],
-                    "additionalProperties": False,
-                }
-            }
-        },
-    }
-}
-FILES = {"type": "array", "items": {"type": "string", "format": "binary"}, "minItems": 1}
 
 router = APIRouter()
-
-
-def body_of(model: type[Model], **texts: Any) -> dict[str, Any]:
-    """Return the description of a body that is JSON, or multipart with files."""
-    form = {
-        "type": "object",
-        "properties": {**texts, "files": FILES},
-        "required": [*texts, "files"],
-        "additionalProperties": False,
-    }
-    json_schema = {"$ref": f"#/components/schemas/{model.__name__}"}
-    content = {"application/json": {"schema": json_schema}, "multipart/form-data": {"schema": form}}
-    return {"requestBody": {"required": True, "content": content}}
-
-
-def file_of(media_type: str) -> dict[int | str, dict[str, Any]]:
-    """Return the description of a response that is a file."""
-    return {200: {"content": {media_type: {"schema": {"type": "string", "format": "binary"}}}}}
 
 
 def galleries_of(request: Request) -> Galleries:
@@ -195,13 +163,13 @@ async def add_examples(opened: Opened, gallery: Id, request: Request, content_ty
 @router.get(
     "/galleries/{gallery}/examples/{example}/image",
     response_class=Response,
-    responses=file_of("image/png") | {304: {"description": "It has not changed."}},
+    responses=file_of("image/png", "image/*") | {304: {"description": "It has not changed."}},
 )
 async def image(
     opened: Opened, gallery: Id, example: Id, size: Annotated[int, Query(ge=8, le=LARGEST_VIEW)] = 96,
-    view: Literal["given", "seen"] = "given", if_none_match: IfNoneMatch = "",
+    view: Literal["given", "seen", "original"] = "given", if_none_match: IfNoneMatch = "",
 ) -> Response:  # fmt: skip
-    """Return the image of an example as PNG: as it came, or as the network sees it."""
+    """Return the image of an example as PNG, as it came or as the network sees it, or the original file."""
     look = (await opened.open(gallery)).encoder.look
     row = await opened.in_store(opened.store.image, gallery, example)
     tag = f'"{example}-{row.damage:g}-{view}-{size}"'
@@ -209,11 +177,15 @@ async def image(
         return Response(status_code=304, headers={"etag": tag} | REVALIDATE)
     if row.image is None:
         raise NotFoundError("this example has no image: it came from a gallery file")
+    headers = {"etag": tag} | REVALIDATE
+    if view == "original":
+        kind = await opened.decoding(media_type, row.image, row.name)
+        return Response(row.image, 200, headers | {"content-disposition": "attachment"}, kind)
     if view == "seen":
         content = await opened.decoding(seen_png, row.image, row.name, row.damage, look)
     else:
         content = await opened.decoding(given_png, row.image, row.name, row.damage, size, look)
-    return Response(content, 200, {"etag": tag} | REVALIDATE, "image/png")
+    return Response(content, 200, headers, "image/png")
 
 
 @router.patch("/galleries/{gallery}/examples/{example}", response_model=ExampleOut)

@@ -177,6 +177,24 @@ def test_a_stopped_server_leaves_one_whole_file(tmp_path):
     connection.close()
 
 
+def test_the_server_answers_while_the_network_is_loaded(tmp_path):
+    with running(tmp_path / "s.sqlite", ready=False) as server:
+        seconds, delays = [], []
+
+        def ask():
+            started = time.monotonic()
+            assert httpx.get(f"{server.url}/api/v1/samples", timeout=60, trust_env=False).status_code == 200
+            seconds.append(time.monotonic() - started)
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        while thread.is_alive():
+            started = time.monotonic()
+            assert server.client.get("/health").status_code == 200
+            delays.append(time.monotonic() - started)
+        assert max(delays) < seconds[0] / 4, (max(delays), seconds)
+
+
 def test_a_full_queue_is_told_to_come_back(tmp_path, drawings):
     with running(tmp_path / "s.sqlite", "--queue", "1") as server:
         path = f"/galleries/{server.client.post('/galleries', json={'name': 'x'}).json()['id']}"

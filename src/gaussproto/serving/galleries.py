@@ -22,9 +22,8 @@ from gaussproto.files import folder_names
 from gaussproto.formulas.embedded import Embedded
 from gaussproto.serving.bodies import Upload, check_name
 from gaussproto.serving.gallery_files import (
-    check_fits,
     check_source,
-    examples_of,
+    checked_examples,
     free_path,
     parameters_of,
     read_file,
@@ -33,7 +32,7 @@ from gaussproto.serving.gallery_files import (
 from gaussproto.serving.models import LONGEST_NAME, Answers
 from gaussproto.serving.opened import OpenedGallery
 from gaussproto.serving.pictures import prepare, whole_png
-from gaussproto.serving.store import ConflictError, NewExample, NotFoundError, Store
+from gaussproto.serving.store import MOST_EXAMPLES, ConflictError, NewExample, NotFoundError, Store, check_room
 from gaussproto.serving.worker import Worker
 
 T = TypeVar("T")
@@ -204,11 +203,11 @@ class Galleries:
     async def create_from(self, content: bytes, file_name: str, name: str | None) -> str:
         """Create a gallery from a gallery file. Return its id."""
         found = await self.decoding(read_file, content, file_name)
+        check_room(len(found.labels), MOST_EXAMPLES, "gallery", "examples")
         encoder = await self.worker.encoder(check_source(found, file_name))
         empty = np.zeros((1, encoder.channels, encoder.image_size, encoder.image_size), dtype=np.uint8)
         like = await asyncio.wrap_future(self.worker.embed(encoder, empty, lambda each: each))
-        check_fits(found, file_name, encoder, like)
-        new = examples_of(found)
+        new = await self.decoding(checked_examples, found, file_name, encoder, like)
         name = name or check_name(Path(file_name).stem[:LONGEST_NAME] or "gallery", "name of the gallery")
         arguments = name, found.settings.source, parameters_of(found, encoder), found.settings.reject, new
         return await self.in_store(self.store.create_gallery, *arguments)
@@ -232,6 +231,10 @@ class Galleries:
                 except NotFoundError:
                     continue  # deleted meanwhile
                 path = free_path(folder, row.name, taken)
-                archive.writestr(path, await self.decoding(whole_png, image, row.name))
+                await self.decoding(_write, archive, path, image, row.name)
         file.seek(0)
         return file
+
+
+def _write(archive: zipfile.ZipFile, path: str, image: bytes, name: str) -> None:
+    archive.writestr(path, whole_png(image, name))

@@ -71,7 +71,7 @@ def check_source(found: Gallery, name: str) -> str:
     return source
 
 
-def check_fits(found: Gallery, name: str, encoder: Encoder, like: Embedded[np.ndarray]) -> None:
+def _check_fits(found: Gallery, name: str, encoder: Encoder, like: Embedded[np.ndarray]) -> None:
     """Raise ConflictError unless the embeddings in a file are like one of the encoder."""
     if found.settings.digest != encoder.digest:
         raise ConflictError(f"{name} was made with other weights {found.settings.source}: create it again")
@@ -94,8 +94,9 @@ def parameters_of(found: Gallery, encoder: Encoder) -> dict[str, Any]:
     return {key: value for key, value in chosen.items() if value is not None} | different
 
 
-def examples_of(found: Gallery) -> list[NewExample]:
-    """Return the examples of a gallery file. They have no images."""
+def checked_examples(found: Gallery, name: str, encoder: Encoder, like: Embedded[np.ndarray]) -> list[NewExample]:
+    """Return the examples of a gallery file. They have no images. Raise ConflictError if they do not fit."""
+    _check_fits(found, name, encoder, like)
     x, s = found.embedded
     return [
         NewExample(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
@@ -41,6 +42,9 @@ from gaussproto.serving.pictures import given_png, seen_png
 from gaussproto.serving.store import NotFoundError
 from gaussproto.serving.worker import ABOUT, DEFAULT, check_encoder, encoder_names
 
+if TYPE_CHECKING:
+    from gaussproto.serving.samples import Loaded
+
 LARGEST_VIEW = 1024  # pixels
 REVALIDATE = {"cache-control": "private, no-cache"}  # the browser keeps a copy and asks if it is still right
 
@@ -54,6 +58,13 @@ def galleries_of(request: Request) -> Galleries:
 
 def as_json(model: Model, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     return Response(model.model_dump_json(by_alias=True), status, headers, "application/json")
+
+
+async def made_json(
+    opened: Galleries, make: Callable[[], Model], status: int = 200, headers: dict[str, str] | None = None
+) -> Response:
+    """Return as JSON what `make` returns. Both can take long, so other requests go on meanwhile."""
+    return await opened.decoding(lambda: as_json(make(), status, headers))
 
 
 Opened = Annotated[Galleries, Depends(galleries_of)]
@@ -83,7 +94,7 @@ async def create_gallery(opened: Opened, new: NewGallery) -> Response:
     """Create an empty gallery."""
     encoder = check_encoder(new.encoder)
     gallery = await opened.in_store(opened.store.create_gallery, new.name, encoder, {}, new.reject)
-    return as_json((await opened.open(gallery)).whole("precision"), 201)
+    return await made_json(opened, partial((await opened.open(gallery)).whole, "precision"), 201)
 
 
 @router.post("/galleries/open", status_code=201, response_model=GalleryOut, openapi_extra=FILE)
@@ -96,7 +107,7 @@ async def open_gallery(opened: Opened, request: Request, content_type: ContentTy
     _, file_name, content = form.files[0]
     name = check_name(form.texts["name"], "name") if form.texts.get("name") else None
     gallery = await opened.create_from(content, file_name, name)
-    return as_json((await opened.open(gallery)).whole("precision"), 201)
+    return await made_json(opened, partial((await opened.open(gallery)).whole, "precision"), 201)
 
 
 @router.get("/galleries/{gallery}", response_model=GalleryOut, responses={304: {"description": "It has not changed."}})
@@ -108,8 +119,7 @@ async def whole_gallery(
     tag = f'"{found.version}-{found.encoder.digest[:8]}-{weights}"'
     if tag in if_none_match:
         return Response(status_code=304, headers={"etag": tag} | REVALIDATE)
-    whole = await opened.decoding(found.whole, weights)
-    return as_json(whole, headers={"etag": tag} | REVALIDATE)
+    return await made_json(opened, partial(found.whole, weights), headers={"etag": tag} | REVALIDATE)
 
 
 @router.patch("/galleries/{gallery}", response_model=GalleryOut)
@@ -117,7 +127,7 @@ async def change_gallery(opened: Opened, gallery: Id, change: GalleryChange) -> 
     """Change the name or the share of known images that may be rejected."""
     values = {name: getattr(change, name) for name in change.model_fields_set}
     await opened.changed(gallery, opened.store.change_gallery, **values)
-    return as_json((await opened.open(gallery)).whole("precision"))
+    return await made_json(opened, partial((await opened.open(gallery)).whole, "precision"))
 
 
 @router.delete("/galleries/{gallery}", status_code=204)
@@ -215,14 +225,14 @@ async def classify(
     """Classify images by the examples of a gallery."""
     read = partial(read_queries, content_type, await request.body())
     answers = await opened.classify(gallery, read, weights, top, nearest, plane)
-    return as_json(answers)
+    return as_json(answers) if len(answers.answers) == 1 else await made_json(opened, lambda: answers)
 
 
 @router.get("/galleries/{gallery}/plane", response_model=PlaneOut)
 async def plane(opened: Opened, gallery: Id, weights: ChosenWeights = "precision") -> Response:
     """Return the examples and prototypes in the plane in which the embeddings vary most."""
     found = await opened.open(gallery)
-    return as_json(await opened.decoding(found.on_plane, weights))
+    return await made_json(opened, partial(found.on_plane, weights))
 
 
 @router.post("/embed", openapi_extra=body_of(ImagesIn))
@@ -255,16 +265,24 @@ async def examples_zip(opened: Opened, gallery: Id) -> Response:
 @router.get("/samples")
 async def samples(opened: Opened) -> list[SampleOut]:
     """List the ready sets of drawings."""
-    from gaussproto.serving.samples import list_samples  # imports torch, which the model thread does meanwhile
 
-    return await opened.decoding(list_samples)
+    def listed() -> list[SampleOut]:
+        from gaussproto.serving.samples import list_samples  # waits for torch, which the model thread imports
+
+        return list_samples()
+
+    return await opened.decoding(listed)
 
 
 @router.post("/galleries/{gallery}/samples", status_code=201)
 async def load_samples(opened: Opened, gallery: Id, chosen: SampleIn) -> SampleLoaded:
     """Add examples of a ready set. Also return further drawings to try."""
-    from gaussproto.serving.samples import load_sample
 
-    loaded = await opened.decoding(load_sample, chosen.id, chosen.classes, chosen.shots)
+    def load() -> Loaded:
+        from gaussproto.serving.samples import load_sample
+
+        return load_sample(chosen.id, chosen.classes, chosen.shots)
+
+    loaded = await opened.decoding(load)
     await opened.add(gallery, lambda: loaded.examples)
     return SampleLoaded(version=(await opened.open(gallery)).version, queries=loaded.queries)

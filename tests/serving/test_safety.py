@@ -1,11 +1,13 @@
 """Hostile, slow and foreign clients get a clear refusal and change nothing."""
 
+import asyncio
 import io
 import json
 import socket
 import sqlite3
 import threading
 import time
+import tracemalloc
 
 import httpx
 import numpy as np
@@ -19,6 +21,7 @@ from gaussproto import GaussianPrototypeClassifier
 from gaussproto.arrays import read_arrays, write_arrays
 from gaussproto.classifier.gallery import METADATA
 from gaussproto.serving.protocol import PatientProtocol
+from gaussproto.serving.safety import Access, Guard
 
 TOKEN = "a-token-of-the-tests"
 
@@ -183,6 +186,31 @@ def test_the_server_answers_to_the_name_that_it_prints(tmp_path):
     with running(tmp_path / "s.sqlite", "--host", "127.1", ready=False) as server:
         assert server.url.startswith("http://127.1:")
         assert server.client.get("/health").status_code == 200
+
+
+def test_a_body_is_held_once():
+    part, count = 100_000, 300
+    held = []
+
+    async def app(scope, receive, send):
+        body = (await receive())["body"]
+        assert len(body) == part * count
+        held.append(tracemalloc.get_traced_memory()[0])
+
+    async def receive():
+        left.pop()
+        return {"type": "http.request", "body": bytes(part), "more_body": bool(left)}
+
+    left = list(range(count))
+    scope = {"type": "http", "method": "POST", "path": "/api/v1/embed", "headers": [(b"host", b"localhost")]}
+    guard = Guard(app, Access())
+    tracemalloc.start()
+    try:
+        asyncio.run(guard(scope, receive, None))
+    finally:
+        tracemalloc.stop()
+    assert held[0] < 1.5 * part * count
+    assert guard.buffered == 0
 
 
 def test_names_are_text_never_html(client):

@@ -107,6 +107,7 @@ class Guard:
     async def _with_body(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Read the whole body, within its limits, before the application starts."""
         parts: list[bytes] = []
+        size = 0
         try:
             try:
                 await self._read(scope, receive, parts)
@@ -116,18 +117,17 @@ class Guard:
                 return await _refuse(send, refused)
             except ConnectionError:
                 return None
-            body, sent = b"".join(parts), False
+            finally:
+                size = sum(map(len, parts))
+            whole = [b"".join(parts)]
+            parts.clear()  # the body is only held once
 
             async def replay() -> Message:
-                nonlocal sent
-                if sent:
-                    return await receive()
-                sent = True
-                return {"type": "http.request", "body": body, "more_body": False}
+                return {"type": "http.request", "body": whole.pop()} if whole else await receive()
 
             return await self.app(scope, replay, send)
         finally:
-            self.buffered -= sum(map(len, parts))
+            self.buffered -= size
 
     async def _read(self, scope: Scope, receive: Receive, parts: list[bytes]) -> None:
         most = LARGE_BODY if WITH_FILES.match(scope["path"]) else SMALL_BODY

@@ -82,6 +82,11 @@ def kind(make: Kind) -> Kind:
     return make
 
 
+def is_refusal(name: str, status: int) -> bool:
+    """Return whether a status is a right answer to a kind of request."""
+    return status == CLOSED if name == "body that stops" else 400 <= status < 500
+
+
 def requests(count: int) -> Iterator[tuple[str, Kind]]:
     """Yield kinds of requests, in turn."""
     for i in range(count):

@@ -351,6 +351,10 @@ def test_the_pages_load_nothing_from_elsewhere(server):
         assert "camera=(self)" in answer.headers["permissions-policy"]
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert answer.headers["referrer-policy"] == "no-referrer"
+        if path == "/":
+            tag = {"if-none-match": answer.headers["etag"]}
+            assert answer.headers["cache-control"] == "no-cache"
+            assert httpx.get(f"{server.url}{path}", headers=tag).status_code == 304
         for elsewhere in ('src="http', 'href="http', "<script>", "<style>", "style="):
             assert elsewhere not in answer.text
     assert httpx.get(f"{server.url}/docs.css").headers["content-type"].startswith("text/css")

@@ -35,7 +35,7 @@ def target(server):
 def test_hostile_requests_are_refused_and_change_nothing(target, name):
     before = hostile.content_of(target.server)
     statuses = {hostile.KINDS[name](target) for _ in range(8)}
-    assert all(status == hostile.CLOSED or 400 <= status < 500 for status in statuses), statuses
+    assert all(hostile.is_refusal(name, status) for status in statuses), statuses
     assert hostile.content_of(target.server) == before
     assert "Traceback" not in target.server.said()
 
@@ -146,6 +146,9 @@ def test_a_token_guards_everything_but_the_page(tmp_path):
         assert server.client.get("/health", headers={"host": "other.example"}).status_code == 421
         assert httpx.get(f"{server.url}/").status_code == 200
         assert httpx.get(f"{server.url}/docs").status_code == 200
+        counted = server.client.get("/metrics").text
+        for status in (401, 421):
+            assert f'gaussproto_requests_total{{route="other",method="GET",status="{status}"}}' in counted
 
 
 def test_other_addresses_need_a_token_which_is_printed_once(tmp_path):

@@ -9,6 +9,8 @@ from contextlib import suppress
 
 import httpx
 import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
 
 from benchmarks.hostile import as_text
 from benchmarks.kills import Kills, check_integrity
@@ -24,7 +26,7 @@ def store(request, tmp_path):
     if request.param == "sqlite":
         return str(tmp_path / "s.sqlite")
     url = request.getfixturevalue("postgres")
-    from sqlalchemy import create_engine, text
+    from sqlalchemy import create_engine
 
     name = f"db{os.urandom(4).hex()}"
     engine = create_engine(url, isolation_level="AUTOCOMMIT")
@@ -114,6 +116,14 @@ def test_sqlite_writes_are_durable(tmp_path):
     assert pragmas == {"journal_mode": "wal", "synchronous": 2}  # FULL
 
 
+def test_errors_of_the_database_do_not_show_what_is_stored(tmp_path):
+    store = Store(str(tmp_path / "s.sqlite"))
+    with store._writer.connect() as connection, pytest.raises(DBAPIError) as error:
+        connection.execute(text("SELECT nothing FROM gaussproto_galleries WHERE name = :name"), {"name": "secret"})
+    store.close()
+    assert "secret" not in str(error.value)
+
+
 def test_examples_are_embedded_again_if_the_weights_changed(tmp_path, drawings):
     """Changed weights show as another digest in the store."""
     file = tmp_path / "s.sqlite"
@@ -155,7 +165,8 @@ def test_a_stopping_server_finishes_what_it_accepted(tmp_path, drawings):
     threads = [threading.Thread(target=add) for _ in range(4)]
     for thread in threads:
         thread.start()
-    while "requests_waiting 0\n" in server.client.get("/metrics").text:
+    end = time.monotonic() + 30
+    while "requests_waiting 0\n" in server.client.get("/metrics").text and time.monotonic() < end:
         time.sleep(0.005)
     server.stop(signal.SIGTERM)
     for thread in threads:

@@ -73,11 +73,11 @@ def create_app(store: Store, worker: Worker, access: Access) -> ASGIApp:
     )  # fmt: skip
     app.state.galleries = galleries
     app.include_router(router, prefix=API, responses=ERRORS)
-    metrics = Metrics(app)
+    metrics = Metrics(Guard(app, access))
     _add_state(app, galleries, metrics)
     _add_errors(app)
     _add_pages(app)
-    return Guard(metrics, access)
+    return metrics
 
 
 def _add_state(app: FastAPI, galleries: Galleries, metrics: Metrics) -> None:
@@ -144,6 +144,15 @@ def _add_errors(app: FastAPI) -> None:
         return answer(500, "something went wrong in the server: its log says what")
 
 
+class _Page(StaticFiles):
+    """The files of the page. The browser keeps them and asks if they are still right."""
+
+    def file_response(self, *arguments: Any, **named: Any) -> Response:
+        response = super().file_response(*arguments, **named)
+        response.headers["cache-control"] = "no-cache"
+        return response
+
+
 def _add_pages(app: FastAPI) -> None:
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -166,7 +175,7 @@ def _add_pages(app: FastAPI) -> None:
         return Response((STATIC.parent / "docs.css").read_bytes(), media_type="text/css")
 
     if (STATIC / "index.html").exists():
-        app.mount("/", StaticFiles(directory=STATIC, html=True))
+        app.mount("/", _Page(directory=STATIC, html=True))
     else:
 
         @app.get("/", include_in_schema=False)

@@ -262,6 +262,25 @@ def test_a_gallery_file_makes_a_round_trip(client, gallery, clf, drawings, tmp_p
     assert client.patch(f"{path}/examples/{example}", json={"damage": 0.5}).status_code == 409
 
 
+def test_a_gallery_file_with_uniform_weights_stays_uniform(client, drawings, tmp_path):
+    images = [Image.open(io.BytesIO(content)) for c in range(2) for content in drawings[c][:3]]
+    uniform = gp.GaussianPrototypeClassifier("drawings-small", weights="uniform").fit(images, list("aaabbb"))
+    uniform.save(tmp_path / "x.gallery")
+    content = (tmp_path / "x.gallery").read_bytes()
+    query = Image.open(io.BytesIO(drawings[2][0]))
+    expected = dict(zip("ab", uniform.confidence([query]).distances[0].tolist(), strict=True))
+    for _ in range(2):  # also after it was saved here and opened again
+        opened = client.post("/galleries/open", files={"file": ("x.gallery", content)})
+        assert opened.status_code == 201, opened.text
+        path = f"/galleries/{opened.json()['id']}"
+        weights = [e["weight"] for c in opened.json()["classes"] for e in c["examples"]]
+        assert weights == pytest.approx([1 / 3] * 6)
+        answer = client.post(f"{path}/classify", files=files(drawings[2][0])).json()["answers"][0]
+        assert {each["name"]: each["distance"] for each in answer["classes"]} == pytest.approx(expected, rel=1e-4)
+        assert client.get(f"{path}/plane").status_code == 200
+        content = client.get(f"{path}/file").content
+
+
 def test_the_zip_is_a_folder_of_examples(client, gallery, clf, tmp_path):
     whole = client.get(gallery).json()
     client.patch(f"{gallery}/classes/{whole['classes'][0]['id']}", json={"name": "../a"})

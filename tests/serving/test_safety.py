@@ -20,6 +20,7 @@ from benchmarks.served import running
 from gaussproto import GaussianPrototypeClassifier
 from gaussproto.arrays import read_arrays, write_arrays
 from gaussproto.classifier.gallery import METADATA
+from gaussproto.data.labels import to_json
 from gaussproto.serving.protocol import PatientProtocol
 from gaussproto.serving.safety import Access, Guard
 
@@ -285,6 +286,13 @@ def test_a_gallery_file_cannot_make_the_server_import_a_module(tmp_path, monkeyp
         assert "a distance of its own" in answer.json()["error"]
         assert server.client.get("/galleries").json() == []
     assert not marker.exists()
+
+
+def test_a_gallery_file_with_names_that_would_merge_is_refused(client, tmp_path):
+    arrays = {"classes": np.frombuffer(to_json([1, "1"]).encode(), np.uint8)}
+    answer = client.post("/galleries/open", files=changed_gallery(tmp_path, arrays=arrays))
+    assert answer.status_code == 409
+    assert "equal as texts" in answer.json()["error"]
 
 
 def test_a_gallery_file_with_other_embeddings_is_refused(client, tmp_path):

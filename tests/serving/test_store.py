@@ -9,12 +9,14 @@ from contextlib import suppress
 
 import httpx
 import pytest
-from sqlalchemy import text
+from sqlalchemy import inspect, text
 from sqlalchemy.exc import DBAPIError
 
 from benchmarks.hostile import as_text
 from benchmarks.kills import Kills, check_integrity
 from benchmarks.served import Server, running
+from gaussproto.serving import schema
+from gaussproto.serving.schema import metadata
 from gaussproto.serving.store import Store
 
 ROUNDS = 3
@@ -114,6 +116,49 @@ def test_sqlite_writes_are_durable(tmp_path):
         }
     store.close()
     assert pragmas == {"journal_mode": "wal", "synchronous": 2}  # FULL
+
+
+def described(engine):
+    """The tables as the database describes them."""
+    found = inspect(engine)
+    return {
+        name: (
+            [(each["name"], str(each["type"]).split()[0], each["nullable"]) for each in found.get_columns(name)],
+            sorted((each["constrained_columns"], str(each["options"])) for each in found.get_foreign_keys(name)),
+            sorted(str(each["name"]) for each in found.get_indexes(name)),
+            found.get_pk_constraint(name)["constrained_columns"],
+            [each["column_names"] for each in found.get_unique_constraints(name)],
+        )
+        for name in metadata.tables
+    }
+
+
+def test_the_steps_of_the_store_lead_to_its_tables(store):
+    made = Store(store)
+    steps = described(made._engine)
+    metadata.drop_all(made._engine)
+    metadata.create_all(made._engine)
+    tables = described(made._engine)
+    made.close()
+    assert steps == tables
+
+
+def test_an_older_store_is_brought_up_to_date(store, monkeypatch):
+    made = Store(store)
+    gallery = made.create_gallery("kept", "drawings-small", {}, 0.05)
+    made.close()
+
+    def add_column(connection):
+        connection.execute(text("ALTER TABLE gaussproto_galleries ADD COLUMN note TEXT DEFAULT 'none'"))
+
+    monkeypatch.setattr(schema, "MIGRATIONS", [*schema.MIGRATIONS, add_column])
+    for _ in range(2):  # the second time, there is nothing to do
+        newer = Store(store)
+        with newer._reader.begin() as connection:
+            assert connection.execute(text("SELECT version FROM gaussproto_store")).all() == [(2,)]
+            rows = connection.execute(text("SELECT id, name, note FROM gaussproto_galleries")).all()
+        newer.close()
+        assert rows == [(gallery, "kept", "none")]
 
 
 def test_errors_of_the_database_do_not_show_what_is_stored(tmp_path):

@@ -59,7 +59,8 @@ def _check_distance(settings: str) -> None:
     except (ValueError, RecursionError):
         raise InputError("the gallery file is damaged (its settings cannot be read): create it again") from None
     if any(isinstance(each, str) and each not in DISTANCES for each in distances):
-        raise ConflictError("the gallery uses a distance of its own, which a server does not load: choose another one")
+        remedy = "save the gallery with a built-in distance"
+        raise ConflictError(f"the gallery uses a distance of its own, which a server does not load: {remedy}")
 
 
 def check_source(found: Gallery, name: str) -> str:
@@ -76,7 +77,7 @@ def _check_fits(found: Gallery, name: str, encoder: Encoder, like: Embedded[np.n
     if found.settings.digest != encoder.digest:
         raise ConflictError(f"{name} was made with other weights {found.settings.source}: create it again")
     shapes = [[None if t is None else t.shape[1:] for t in each] for each in (found.embedded, like)]
-    if shapes[0] != shapes[1] or found.settings.image_size_used < encoder.smallest_image:
+    if shapes[0] not in (shapes[1], [shapes[1][0], None]) or found.settings.image_size_used < encoder.smallest_image:
         raise ConflictError(f"{name} is a damaged gallery (its encoder makes other embeddings): create it again")
     x, s = found.embedded
     precisions = np.ones(1) if s is None else np.linalg.eigvalsh(s) if s.ndim == 3 else s
@@ -97,7 +98,10 @@ def parameters_of(found: Gallery, encoder: Encoder) -> dict[str, Any]:
 def checked_examples(found: Gallery, name: str, encoder: Encoder, like: Embedded[np.ndarray]) -> list[NewExample]:
     """Return the examples of a gallery file. They have no images. Raise ConflictError if they do not fit."""
     _check_fits(found, name, encoder, like)
+    if len(set(map(str, found.classes))) < len(found.classes):
+        raise ConflictError(f"{name} has classes whose names are equal as texts, like 1 and '1': rename one of them")
     x, s = found.embedded
+    s = None if found.settings.weights == "uniform" else s  # without precisions, every example counts the same
     return [
         NewExample(
             check_name(str(label), "name of a class in the gallery"), _last_part(path, i), None, 0.0, False,

@@ -8,14 +8,18 @@ import json
 import random
 import socket
 import struct
+import tempfile
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 from PIL import Image
 
 from benchmarks.served import Server
+from gaussproto.arrays import read_arrays, write_arrays
 
 API = "/api/v1"
 BOUNDARY = "a-boundary"
@@ -76,6 +80,11 @@ KINDS: dict[str, Kind] = {}
 def kind(make: Kind) -> Kind:
     KINDS[make.__name__.replace("_", " ")] = make
     return make
+
+
+def is_refusal(name: str, status: int) -> bool:
+    """Return whether a status is a right answer to a kind of request."""
+    return status == CLOSED if name == "body that stops" else 400 <= status < 500
 
 
 def requests(count: int) -> Iterator[tuple[str, Kind]]:
@@ -367,6 +376,21 @@ def damaged_gallery_file(t: Target) -> int:
         content[t.rng.randrange(len(content))] ^= t.rng.randint(1, 255)
     damaged = t.rng.choice([bytes(content), t.file[: t.rng.randrange(len(t.file))], t.noise(), b""])
     return t.ask("POST", f"{API}/galleries/open", part("file", "x.gallery", damaged) + END, FORM)
+
+
+@kind
+def gallery_file_with_extreme_numbers(t: Target) -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x.gallery"
+        path.write_bytes(t.file)
+        file = read_arrays(path, "gallery")
+        name = t.rng.choice(["embeddings", "example_precisions"])
+        extreme = np.full(
+            file.arrays[name].shape, t.rng.choice([1e300, 1e38] if name == "embeddings" else [1e300, 1e-42])
+        )
+        write_arrays(path, file.arrays | {name: extreme}, file.metadata)
+        content = path.read_bytes()
+    return t.ask("POST", f"{API}/galleries/open", part("file", "x.gallery", content) + END, FORM)
 
 
 @kind

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import httpx
 
@@ -40,7 +41,8 @@ class Server:
         self.log = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 (closed with the server)
         self.started = time.perf_counter()
         self.process = subprocess.Popen([*command, *options], stderr=self.log, stdin=subprocess.DEVNULL)
-        self.url, self.token = self._address()
+        self.url, printed = self._address()
+        self.token = options[options.index("--token") + 1] if "--token" in options else printed
         headers = {"authorization": f"Bearer {self.token}"} if self.token else {}
         self.client = httpx.Client(base_url=f"{self.url}/api/v1", headers=headers, timeout=60, trust_env=False)
         while ready and self.client.get("/ready").status_code != 200:
@@ -73,7 +75,7 @@ class Server:
     def _address(self) -> tuple[str, str | None]:
         while (found := ADDRESS.search(self.said())) is None:
             self._check_time()
-        return found[1], found[2]
+        return found[1], unquote(found[2]) if found[2] else None
 
     def _check_time(self) -> None:
         if self.process.poll() is not None or time.perf_counter() - self.started > START:

@@ -119,7 +119,7 @@ def hostile_requests(share: int, bars: Bars, folder: Path) -> list[Row]:
         for done, (name, ask) in enumerate(hostile.requests(count), start=1):
             status = ask(target)
             statuses[status] += 1
-            if status != hostile.CLOSED and not 400 <= status < 500:
+            if not hostile.is_refusal(name, status):
                 wrong[f"{name}: {status}"] += 1
             bars("hostile requests", done, count)
         changed = hostile.content_of(server) != before

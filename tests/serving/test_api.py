@@ -138,6 +138,20 @@ def test_images_are_png_of_both_views(client, gallery, clf, drawings):
     assert client.get(path, params={"size": 32}, headers={"if-none-match": tag}).status_code == 304
 
 
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "BMP", "TIFF", "GIF", "PPM"])
+def test_the_original_is_the_file_that_came(client, gallery, drawings, kind):
+    file = io.BytesIO()
+    Image.open(io.BytesIO(drawings[0][5])).resize((1500, 1100)).save(file, kind)
+    added = client.post(f"{gallery}/examples", data={"class": "a"}, files={"files": ("x.html", file.getvalue())}).json()
+    path = f"{gallery}/examples/{added['examples'][0]['id']}"
+    client.patch(path, json={"damage": 0.5})
+    original = client.get(f"{path}/image", params={"view": "original"})
+    assert original.content == file.getvalue()
+    assert original.headers["content-type"] == Image.MIME[kind]
+    assert original.headers["content-disposition"] == "attachment"
+    assert original.headers["x-content-type-options"] == "nosniff"
+
+
 @pytest.mark.parametrize("form", ["json", "multipart"])
 def test_classify_gives_the_numbers_of_the_python_api(client, gallery, clf, drawings, form):
     contents = [drawings[c][4] for c in (0, 1, 2, 5)]
@@ -248,6 +262,25 @@ def test_a_gallery_file_makes_a_round_trip(client, gallery, clf, drawings, tmp_p
     assert client.patch(f"{path}/examples/{example}", json={"damage": 0.5}).status_code == 409
 
 
+def test_a_gallery_file_with_uniform_weights_stays_uniform(client, drawings, tmp_path):
+    images = [Image.open(io.BytesIO(content)) for c in range(2) for content in drawings[c][:3]]
+    uniform = gp.GaussianPrototypeClassifier("drawings-small", weights="uniform").fit(images, list("aaabbb"))
+    uniform.save(tmp_path / "x.gallery")
+    content = (tmp_path / "x.gallery").read_bytes()
+    query = Image.open(io.BytesIO(drawings[2][0]))
+    expected = dict(zip("ab", uniform.confidence([query]).distances[0].tolist(), strict=True))
+    for _ in range(2):  # also after it was saved here and opened again
+        opened = client.post("/galleries/open", files={"file": ("x.gallery", content)})
+        assert opened.status_code == 201, opened.text
+        path = f"/galleries/{opened.json()['id']}"
+        weights = [e["weight"] for c in opened.json()["classes"] for e in c["examples"]]
+        assert weights == pytest.approx([1 / 3] * 6)
+        answer = client.post(f"{path}/classify", files=files(drawings[2][0])).json()["answers"][0]
+        assert {each["name"]: each["distance"] for each in answer["classes"]} == pytest.approx(expected, rel=1e-4)
+        assert client.get(f"{path}/plane").status_code == 200
+        content = client.get(f"{path}/file").content
+
+
 def test_the_zip_is_a_folder_of_examples(client, gallery, clf, tmp_path):
     whole = client.get(gallery).json()
     client.patch(f"{gallery}/classes/{whole['classes'][0]['id']}", json={"name": "../a"})
@@ -321,6 +354,14 @@ def test_errors_are_sentences(client):
     assert "did you mean 'drawings-small'?" in answer.json()["error"]
 
 
+def test_a_wrong_method_is_told_the_right_ones(client, gallery):
+    for path, allowed in ((f"{gallery}/samples", "POST"), (gallery, "DELETE, GET, PATCH")):
+        for method in ("OPTIONS", "HEAD", "PUT"):
+            answer = client.request(method, path)
+            assert (answer.status_code, answer.headers.get_list("allow")) == (405, [allowed])
+    assert client.get("/embed").status_code == 405
+
+
 def test_the_pages_load_nothing_from_elsewhere(server):
     for path in ("/", "/docs"):
         answer = httpx.get(f"{server.url}{path}")
@@ -329,6 +370,10 @@ def test_the_pages_load_nothing_from_elsewhere(server):
         assert "camera=(self)" in answer.headers["permissions-policy"]
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert answer.headers["referrer-policy"] == "no-referrer"
+        if path == "/":
+            tag = {"if-none-match": answer.headers["etag"]}
+            assert answer.headers["cache-control"] == "no-cache"
+            assert httpx.get(f"{server.url}{path}", headers=tag).status_code == 304
         for elsewhere in ('src="http', 'href="http', "<script>", "<style>", "style="):
             assert elsewhere not in answer.text
     assert httpx.get(f"{server.url}/docs.css").headers["content-type"].startswith("text/css")

@@ -58,6 +58,22 @@ def test_tables_csv_and_unreadable_files(gaussproto, server, named, images, tmp_
     assert "is not a readable image" in err
 
 
+def test_files_that_only_the_server_refuses(gaussproto, server, named, images):
+    """A file that is fine here, but too large for the server, is a problem of that file."""
+    images[1].write_bytes(images[1].read_bytes() + bytes(17_000_000))
+    images[2].write_bytes(images[2].read_bytes() + bytes(65_000_000))
+    command = ["classify", "--server", server.url, "--gallery", named, *images]
+    code, out, err = gaussproto(*command, "--json")
+    assert code == 0, err
+    first, second, third = json.loads(out)["images"]
+    assert first["top"]
+    assert second["problem"].startswith("must have at most 16,000,000 bytes")
+    assert "must have at most 64,000,000 bytes" in third["problem"]
+    code, _, err = gaussproto(*command, "--strict")
+    assert code == 2
+    assert f"{images[1]} must have at most 16,000,000 bytes" in err
+
+
 def test_mistakes(gaussproto, server, named, images, tmp_path):
     for options, sentence in (
         (["--server", server.url, "--gallery", "nothing like it"], "the server has no gallery 'nothing like it'"),
@@ -65,6 +81,7 @@ def test_mistakes(gaussproto, server, named, images, tmp_path):
         (["--server", "nonsense", "--gallery", "x"], "cannot reach the server"),
         (["--server", server.url, "--gallery", named, "--ink", "dark"], "a server decides how it classifies"),
         (["--server", server.url, "--support", tmp_path], "leave out --support"),
+        (["--server", server.url], "with --server, pass --gallery NAME"),
     ):
         code, _, err = gaussproto("classify", *options, images[0])
         assert code == 2

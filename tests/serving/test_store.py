@@ -9,10 +9,14 @@ from contextlib import suppress
 
 import httpx
 import pytest
+from sqlalchemy import inspect, text
+from sqlalchemy.exc import DBAPIError
 
 from benchmarks.hostile import as_text
 from benchmarks.kills import Kills, check_integrity
 from benchmarks.served import Server, running
+from gaussproto.serving import schema
+from gaussproto.serving.schema import metadata
 from gaussproto.serving.store import Store
 
 ROUNDS = 3
@@ -24,7 +28,7 @@ def store(request, tmp_path):
     if request.param == "sqlite":
         return str(tmp_path / "s.sqlite")
     url = request.getfixturevalue("postgres")
-    from sqlalchemy import create_engine, text
+    from sqlalchemy import create_engine
 
     name = f"db{os.urandom(4).hex()}"
     engine = create_engine(url, isolation_level="AUTOCOMMIT")
@@ -114,6 +118,57 @@ def test_sqlite_writes_are_durable(tmp_path):
     assert pragmas == {"journal_mode": "wal", "synchronous": 2}  # FULL
 
 
+def described(engine):
+    """The tables as the database describes them."""
+    found = inspect(engine)
+    return {
+        name: (
+            [(each["name"], str(each["type"]).split()[0], each["nullable"]) for each in found.get_columns(name)],
+            sorted((each["constrained_columns"], str(each["options"])) for each in found.get_foreign_keys(name)),
+            sorted(str(each["name"]) for each in found.get_indexes(name)),
+            found.get_pk_constraint(name)["constrained_columns"],
+            [each["column_names"] for each in found.get_unique_constraints(name)],
+        )
+        for name in metadata.tables
+    }
+
+
+def test_the_steps_of_the_store_lead_to_its_tables(store):
+    made = Store(store)
+    steps = described(made._engine)
+    metadata.drop_all(made._engine)
+    metadata.create_all(made._engine)
+    tables = described(made._engine)
+    made.close()
+    assert steps == tables
+
+
+def test_an_older_store_is_brought_up_to_date(store, monkeypatch):
+    made = Store(store)
+    gallery = made.create_gallery("kept", "drawings-small", {}, 0.05)
+    made.close()
+
+    def add_column(connection):
+        connection.execute(text("ALTER TABLE gaussproto_galleries ADD COLUMN note TEXT DEFAULT 'none'"))
+
+    monkeypatch.setattr(schema, "MIGRATIONS", [*schema.MIGRATIONS, add_column])
+    for _ in range(2):  # the second time, there is nothing to do
+        newer = Store(store)
+        with newer._reader.begin() as connection:
+            assert connection.execute(text("SELECT version FROM gaussproto_store")).all() == [(2,)]
+            rows = connection.execute(text("SELECT id, name, note FROM gaussproto_galleries")).all()
+        newer.close()
+        assert rows == [(gallery, "kept", "none")]
+
+
+def test_errors_of_the_database_do_not_show_what_is_stored(tmp_path):
+    store = Store(str(tmp_path / "s.sqlite"))
+    with store._writer.connect() as connection, pytest.raises(DBAPIError) as error:
+        connection.execute(text("SELECT nothing FROM gaussproto_galleries WHERE name = :name"), {"name": "secret"})
+    store.close()
+    assert "secret" not in str(error.value)
+
+
 def test_examples_are_embedded_again_if_the_weights_changed(tmp_path, drawings):
     """Changed weights show as another digest in the store."""
     file = tmp_path / "s.sqlite"
@@ -155,7 +210,8 @@ def test_a_stopping_server_finishes_what_it_accepted(tmp_path, drawings):
     threads = [threading.Thread(target=add) for _ in range(4)]
     for thread in threads:
         thread.start()
-    while "requests_waiting 0\n" in server.client.get("/metrics").text:
+    end = time.monotonic() + 30
+    while "requests_waiting 0\n" in server.client.get("/metrics").text and time.monotonic() < end:
         time.sleep(0.005)
     server.stop(signal.SIGTERM)
     for thread in threads:
@@ -164,6 +220,35 @@ def test_a_stopping_server_finishes_what_it_accepted(tmp_path, drawings):
     assert stored >= 1
     with running(tmp_path / "s.sqlite") as server:
         assert server.client.get("/galleries").json()[0]["examples"] == 100 * stored
+
+
+def test_a_stopped_server_leaves_one_whole_file(tmp_path):
+    file = tmp_path / "s.sqlite"
+    server = Server(file)
+    server.client.post("/galleries", json={"name": "kept"})
+    server.stop(signal.SIGTERM)
+    assert [each.name for each in tmp_path.iterdir()] == [file.name]
+    with sqlite3.connect(file) as connection:
+        assert connection.execute("SELECT name FROM gaussproto_galleries").fetchall() == [("kept",)]
+    connection.close()
+
+
+def test_the_server_answers_while_the_network_is_loaded(tmp_path):
+    with running(tmp_path / "s.sqlite", ready=False) as server:
+        seconds, delays = [], []
+
+        def ask():
+            started = time.monotonic()
+            assert httpx.get(f"{server.url}/api/v1/samples", timeout=60, trust_env=False).status_code == 200
+            seconds.append(time.monotonic() - started)
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        while thread.is_alive():
+            started = time.monotonic()
+            assert server.client.get("/health").status_code == 200
+            delays.append(time.monotonic() - started)
+        assert max(delays) < seconds[0] / 4, (max(delays), seconds)
 
 
 def test_a_full_queue_is_told_to_come_back(tmp_path, drawings):

@@ -79,7 +79,7 @@ def classify(
     """
     from gaussproto.classifier.explain import check_picture
 
-    if (support is None) == (gallery is None):
+    if server is None and (support is None) == (gallery is None):
         found = "neither" if gallery is None else "both"
         raise InputError(f"pass the examples with either --support DIR or --gallery FILE (found {found})")
     if json and csv:
@@ -92,7 +92,7 @@ def classify(
     if explain is not None:
         check_picture(explain)
     chosen = Choice(encoder, ink, prepare, image_size, mean, std, engine, device)
-    if server is not None and (gallery is None or reject or explain or chosen != NO_CHOICE):
+    if server is not None and (gallery is None or support or reject or explain or chosen != NO_CHOICE):
         remedy = "with --server, pass --gallery NAME, and leave out --support and the options of the encoder"
         raise InputError(f"a server decides how it classifies: {remedy}")
     answers: list[dict[str, Any]] = []

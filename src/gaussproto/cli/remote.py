@@ -7,13 +7,18 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from gaussproto.cli import bulk
 from gaussproto.errors import InputError, did_you_mean, shortened
 from gaussproto.files import read_file
 
 TOGETHER, BYTES = 32, 32_000_000  # images and bytes of a request
 TRIES = 5  # if the server is busy
 WAIT = 120  # seconds for an answer
+TOO_MUCH = (413, 422)  # the answers to a request with a file that the server does not take
+ONE = "the image"  # what a server calls a file; its path is nothing that a server must know
+
+
+class RefusedError(InputError):
+    """The server refused a request, but it may take a smaller one."""
 
 
 class Remote:
@@ -44,24 +49,26 @@ class Remote:
     def classify(self, files: Sequence[Path], top: int, strict: bool) -> Iterator[list[dict[str, Any]]]:
         """Yield answers, like those of `answers_of`, for some files after others."""
         for some in _groups(files):
-            problems: dict[Path, str] = {}
             try:
-                answers = self._classify(some, top)
-            except InputError:
-                problems = {} if strict else bulk.problems_of([file for file, _ in some])
-                if not problems:
-                    raise
-                good = [(file, content) for file, content in some if file not in problems]
-                answers = self._classify(good, top) if good else {}
-            answers |= {file: {"image": str(file), "problem": why} for file, why in problems.items()}
-            yield [answers[file] for file, _ in some]
+                yield self._classify(some, top)
+            except RefusedError:  # because of some of the files, or because they are too many
+                yield [self._classify_one(each, top, strict) for each in some]
 
-    def _classify(self, some: Sequence[tuple[Path, bytes]], top: int) -> dict[Path, dict[str, Any]]:
-        parts = [("files", (str(i), content)) for i, (_, content) in enumerate(some, start=1)]
+    def _classify_one(self, one: tuple[Path, bytes], top: int, strict: bool) -> dict[str, Any]:
+        try:
+            return self._classify([one], top)[0]
+        except RefusedError as error:
+            sentence = str(error).replace(ONE, str(one[0]))
+            if strict:
+                raise InputError(f"the server says: {sentence}") from None
+            return {"image": str(one[0]), "problem": sentence.removeprefix(f"{one[0]} ")}
+
+    def _classify(self, some: Sequence[tuple[Path, bytes]], top: int) -> list[dict[str, Any]]:
+        parts = [("files", (ONE, content)) for _, content in some]
         query = {"top": top, "nearest": 0}
         found = self._ask("POST", f"/galleries/{self.id}/classify", params=query, files=parts)["answers"]
-        return {
-            file: {
+        return [
+            {
                 "image": str(file),
                 "unknown": answer["unknown"],
                 "blank": answer["blank"],
@@ -71,7 +78,7 @@ class Remote:
                 ],
             }
             for (file, _), answer in zip(some, found, strict=True)
-        }
+        ]
 
     def _ask(self, method: str, path: str, **named: Any) -> Any:
         import requests
@@ -91,6 +98,8 @@ class Remote:
             raise InputError(f"{self.url} is not a server of gaussproto: check --server") from None
         if not answer.ok:
             sentence = content.get("error") if isinstance(content, dict) else None
+            if sentence and answer.status_code in TOO_MUCH:
+                raise RefusedError(sentence)
             raise InputError(f"the server says: {sentence or shortened(content)}")
         return content
 

@@ -82,11 +82,29 @@ def read_image(
     Return None if the image is large and `large` is False. Errors call the image `name`.
     """
     with _opened(source, name) as file:
-        if file.width * file.height > LARGE:
-            file.draft(None, (DRAFT * size, DRAFT * size))  # decode a large JPEG at a fraction of its size
-        if not large and file.width * file.height > LARGE:
+        if _drafted_area(file, size) > LARGE and not large:
             return None
         return convert(_decoded(file, name))
+
+
+def media_type(source: bytes, name: str) -> str:
+    """Return the media type of an image file, by its content."""
+    with _opened(source, name) as file:
+        return Image.MIME["JPEG" if file.format == "MPO" else str(file.format)]  # MPO: a JPEG with further images
+
+
+def large_area(source: bytes | Path, name: str, size: int) -> int:
+    """Return the pixels that `read_image` would decode, or 0 if the image is not large. Decode nothing."""
+    with _opened(source, name) as file:
+        area = _drafted_area(file, size)
+        return area if area > LARGE else 0
+
+
+def _drafted_area(file: Image.Image, size: int) -> int:
+    """Prepare to decode a large JPEG at a fraction of its size. Return the pixels to decode."""
+    if file.width * file.height > LARGE:
+        file.draft(None, (DRAFT * size, DRAFT * size))
+    return file.width * file.height
 
 
 def open_image(source: bytes | Path, name: str) -> Image.Image:

@@ -65,6 +65,7 @@ def create_app(store: Store, worker: Worker, access: Access) -> ASGIApp:
         yield
         worker.close()
         galleries.close()
+        store.close()  # here, because a signal ends the process as soon as uvicorn has stopped
 
     app = FastAPI(
         title="gaussproto", version=version(), lifespan=running, docs_url=None, redoc_url=None, openapi_url=None,
@@ -72,11 +73,11 @@ def create_app(store: Store, worker: Worker, access: Access) -> ASGIApp:
     )  # fmt: skip
     app.state.galleries = galleries
     app.include_router(router, prefix=API, responses=ERRORS)
-    metrics = Metrics(app)
+    metrics = Metrics(Guard(app, access))
     _add_state(app, galleries, metrics)
     _add_errors(app)
     _add_pages(app)
-    return Guard(metrics, access)
+    return metrics
 
 
 def _add_state(app: FastAPI, galleries: Galleries, metrics: Metrics) -> None:
@@ -122,10 +123,11 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> Response:
-        headers = dict(error.headers or {})
-        if error.status_code == 405:  # the router only lists the methods of the first route with this path
-            headers["allow"] = ", ".join(methods_of(app.openapi(), request.url.path))
-        return answer(error.status_code, SENTENCES.get(error.status_code, str(error.detail)), headers)
+        headers = {name.lower(): value for name, value in (error.headers or {}).items()}
+        status, allowed = error.status_code, methods_of(app.openapi(), request.url.path)
+        if status in (404, 405) and allowed:  # the page, which is mounted at /, answers for paths of the API too
+            status, headers["allow"] = 405, ", ".join(allowed)
+        return answer(status, SENTENCES.get(status, str(error.detail)), headers)
 
     @app.exception_handler(BusyError)
     async def busy(_: Request, __: BusyError) -> Response:
@@ -140,6 +142,15 @@ def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(Exception)
     async def bug(_: Request, __: Exception) -> Response:
         return answer(500, "something went wrong in the server: its log says what")
+
+
+class _Page(StaticFiles):
+    """The files of the page. The browser keeps them and asks if they are still right."""
+
+    def file_response(self, *arguments: Any, **named: Any) -> Response:
+        response = super().file_response(*arguments, **named)
+        response.headers["cache-control"] = "no-cache"
+        return response
 
 
 def _add_pages(app: FastAPI) -> None:
@@ -164,7 +175,7 @@ def _add_pages(app: FastAPI) -> None:
         return Response((STATIC.parent / "docs.css").read_bytes(), media_type="text/css")
 
     if (STATIC / "index.html").exists():
-        app.mount("/", StaticFiles(directory=STATIC, html=True))
+        app.mount("/", _Page(directory=STATIC, html=True))
     else:
 
         @app.get("/", include_in_schema=False)

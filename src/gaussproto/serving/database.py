@@ -13,6 +13,7 @@ from gaussproto.errors import InputError
 from gaussproto.files import make_folder
 
 FILE = "studio.sqlite"  # in the user's data folder
+QUIET: dict[str, Any] = {"hide_parameters": True}  # names and images of users do not belong in a log
 WAIT = 10_000  # milliseconds that a writer waits for another one
 
 
@@ -36,9 +37,9 @@ def open_engine(url: URL) -> Engine:
     try:
         if url.get_backend_name() == "postgresql":
             durable = {"options": "-c synchronous_commit=on", "connect_timeout": 5}
-            return create_engine(url, pool_size=10, max_overflow=10, pool_pre_ping=True, connect_args=durable)
+            return create_engine(url, pool_size=10, max_overflow=10, pool_pre_ping=True, connect_args=durable, **QUIET)
         make_folder(Path(str(url.database)).parent)
-        engine = create_engine(url, pool_size=10, max_overflow=10)
+        engine = create_engine(url, pool_size=10, max_overflow=10, **QUIET)
     except (NoSuchModuleError, ImportError) as error:
         raise InputError(f"cannot open the store {url.drivername} ({error}): use postgresql+psycopg://...") from None
     except OSError as error:

@@ -11,6 +11,22 @@ from jinja2 import Environment, FileSystemLoader
 from gaussproto.serving.models import Model
 
 METHODS = ("get", "post", "patch", "delete")
+FILE = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "properties": {"file": {"type": "string", "format": "binary"}, "name": {"type": "string"}},
+                    "required": ["file"],
+                    "additionalProperties": False,
+                }
+            }
+        },
+    }
+}
+FILES = {"type": "array", "items": {"type": "string", "format": "binary"}, "minItems": 1}
 
 
 def describe(document: dict[str, Any], models: tuple[type[Model], ...]) -> dict[str, Any]:
@@ -34,6 +50,24 @@ def describe(document: dict[str, Any], models: tuple[type[Model], ...]) -> dict[
     document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     document["security"] = [{}, {"token": []}]
     return document
+
+
+def body_of(model: type[Model], **texts: Any) -> dict[str, Any]:
+    """Return the description of a body that is JSON, or multipart with files."""
+    form = {
+        "type": "object",
+        "properties": {**texts, "files": FILES},
+        "required": [*texts, "files"],
+        "additionalProperties": False,
+    }
+    json_schema = {"$ref": f"#/components/schemas/{model.__name__}"}
+    content = {"application/json": {"schema": json_schema}, "multipart/form-data": {"schema": form}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def file_of(*media_types: str) -> dict[int | str, dict[str, Any]]:
+    """Return the description of a response that is a file."""
+    return {200: {"content": {each: {"schema": {"type": "string", "format": "binary"}} for each in media_types}}}
 
 
 def methods_of(document: dict[str, Any], path: str) -> list[str]:

@@ -9,22 +9,24 @@ import zipfile
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from os import cpu_count
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
 import numpy as np
+from sqlalchemy import Row
 
 from gaussproto.classifier.confidence import Weights
 from gaussproto.classifier.encoders.card import Encoder
+from gaussproto.errors import InputError
 from gaussproto.files import folder_names
 from gaussproto.formulas.embedded import Embedded
 from gaussproto.serving.bodies import Upload, check_name
 from gaussproto.serving.gallery_files import (
-    check_fits,
     check_source,
-    examples_of,
+    checked_examples,
     free_path,
     parameters_of,
     read_file,
@@ -32,14 +34,14 @@ from gaussproto.serving.gallery_files import (
 )
 from gaussproto.serving.models import LONGEST_NAME, Answers
 from gaussproto.serving.opened import OpenedGallery
-from gaussproto.serving.pictures import prepare, whole_png
-from gaussproto.serving.store import ConflictError, NewExample, NotFoundError, Store
-from gaussproto.serving.worker import Worker
+from gaussproto.serving.pictures import Prepared, prepare, whole_png
+from gaussproto.serving.store import MOST_EXAMPLES, ConflictError, NewExample, NotFoundError, Store, check_room
+from gaussproto.serving.worker import BATCH, Worker
 
 T = TypeVar("T")
 
 FRESH = 0.25  # seconds for which a gallery counts as unchanged, so that other servers' changes show within a second
-KEPT = 64  # galleries in memory
+KEPT, KEPT_EXAMPLES = 64, 50_000  # galleries in memory, and their examples together
 STORE_THREADS = 8
 
 
@@ -56,6 +58,7 @@ class Galleries:
         self._opened: OrderedDict[str, tuple[float, OpenedGallery]] = OrderedDict()
         self._locks: dict[str, asyncio.Lock] = {}
         self._changes = 0  # by this server
+        self._renewed: set[str] = set()  # examples that this server tried to embed again
         self._store_threads = ThreadPoolExecutor(STORE_THREADS, "store")
         self._decoders = ThreadPoolExecutor(max(2, cpu_count() or 2), "decode")
 
@@ -101,26 +104,51 @@ class Galleries:
             # A change during the read may be missing in it: then the next request reads again.
             self._opened[gallery] = (now if changes == self._changes else 0.0, opened)
             self._opened.move_to_end(gallery)
-            while len(self._opened) > KEPT:
-                old, _ = self._opened.popitem(last=False)
-                self._locks.pop(old, None)
+            self._forget()
             return opened
+
+    def _forget(self) -> None:
+        """Drop the galleries that were read longest ago if there are too many, but keep the last."""
+        count = sum(len(each.stored.examples) for _, each in self._opened.values())
+        while len(self._opened) > KEPT or (count > KEPT_EXAMPLES and len(self._opened) > 1):
+            gallery, (_, dropped) = self._opened.popitem(last=False)
+            self._locks.pop(gallery, None)
+            count -= len(dropped.stored.examples)
 
     async def _read(self, gallery: str) -> OpenedGallery:
         stored = await self.in_store(self.store.read, gallery)
         encoder = await self._encoder(stored.gallery.encoder, stored.parameters)
         old = [row for row in stored.examples if row.digest != encoder.digest and row.has_image]
+        # Once each: a server with other weights on the same store would embed them again too, and so on forever.
+        old = [row for row in old if row.id not in self._renewed]
         if old:  # the bundled weights have changed
-            changes = {}
-            for row in old:
-                file = await self.in_store(self.store.image, gallery, row.id)
-                if file.image is None:
-                    continue
-                x, s, blank = await self._embed_one(Upload(row.name, file.image, damage=row.damage), encoder)
-                changes[row.id] = {"x": x, "s": s, "blank": blank, "digest": encoder.digest}
-            await self.in_store(self.store.renew, gallery, changes)
-            stored = await self.in_store(self.store.read, gallery)
+            if await self._renew(gallery, old, encoder):
+                stored = await self.in_store(self.store.read, gallery)
+            self._renewed.update(row.id for row in old)
         return OpenedGallery(stored, encoder)
+
+    async def _renew(self, gallery: str, old: list[Row[Any]], encoder: Encoder) -> bool:
+        """Embed examples again. Return whether there were any: some may be deleted meanwhile, or unreadable now."""
+        changes: dict[str, dict[str, Any]] = {}
+        with self.worker.place():
+            for start in range(0, len(old), BATCH):
+                seen: dict[str, Prepared] = {}
+                for row in old[start : start + BATCH]:
+                    with suppress(InputError):
+                        file = await self.in_store(self.store.image, gallery, row.id)
+                        if file.image is not None:
+                            seen[row.id] = await self.decoding(
+                                prepare, [(row.name, file.image, row.damage)], encoder.look
+                            )
+                if seen:
+                    pixels = np.concatenate([each.pixels for each in seen.values()])
+                    x, s = await asyncio.wrap_future(self.worker.embed(encoder, pixels, lambda each: each))
+                    for i, (example, each) in enumerate(seen.items()):
+                        new = {"x": x[i], "s": None if s is None else s[i], "blank": bool(each.blank[0])}
+                        changes[example] = new | {"digest": encoder.digest}
+        if changes:
+            await self.in_store(self.store.renew, gallery, changes)
+        return bool(changes)
 
     async def _encoder(self, name: str, parameters: dict[str, Any]) -> Encoder:
         encoder = await self.worker.encoder(name)
@@ -147,8 +175,8 @@ class Galleries:
 
     async def add(self, gallery: str, read: Callable[[], list[Upload]]) -> list[str]:
         """Embed and store the examples that `read` returns. Return their ids."""
+        opened = await self.open(gallery)
         with self.worker.place():
-            opened = await self.open(gallery)
             uploads = await self.decoding(read)
             embedded, blank = await self._embed(uploads, opened.encoder)
             new = [
@@ -179,8 +207,8 @@ class Galleries:
         self, gallery: str, read: Callable[[], list[Upload]], weights: Weights, top: int, nearest: int, plane: bool
     ) -> Answers:
         """Classify the images that `read` returns."""
+        opened = await self.open(gallery)
         with self.worker.place():
-            opened = await self.open(gallery)
             if not opened.is_fitted(weights):  # refuses a gallery of one class before anything is decoded
                 await self.decoding(opened.classifier, weights)
             look = opened.encoder.look
@@ -204,11 +232,12 @@ class Galleries:
     async def create_from(self, content: bytes, file_name: str, name: str | None) -> str:
         """Create a gallery from a gallery file. Return its id."""
         found = await self.decoding(read_file, content, file_name)
-        encoder = await self.worker.encoder(check_source(found, file_name))
-        empty = np.zeros((1, encoder.channels, encoder.image_size, encoder.image_size), dtype=np.uint8)
-        like = await asyncio.wrap_future(self.worker.embed(encoder, empty, lambda each: each))
-        check_fits(found, file_name, encoder, like)
-        new = examples_of(found)
+        check_room(len(found.labels), MOST_EXAMPLES, "gallery", "examples")
+        with self.worker.place():
+            encoder = await self.worker.encoder(check_source(found, file_name))
+            empty = np.zeros((1, encoder.channels, encoder.image_size, encoder.image_size), dtype=np.uint8)
+            like = await asyncio.wrap_future(self.worker.embed(encoder, empty, lambda each: each))
+            new = await self.decoding(checked_examples, found, file_name, encoder, like)
         name = name or check_name(Path(file_name).stem[:LONGEST_NAME] or "gallery", "name of the gallery")
         arguments = name, found.settings.source, parameters_of(found, encoder), found.settings.reject, new
         return await self.in_store(self.store.create_gallery, *arguments)
@@ -232,6 +261,10 @@ class Galleries:
                 except NotFoundError:
                     continue  # deleted meanwhile
                 path = free_path(folder, row.name, taken)
-                archive.writestr(path, await self.decoding(whole_png, image, row.name))
+                await self.decoding(_write, archive, path, image, row.name)
         file.seek(0)
         return file
+
+
+def _write(archive: zipfile.ZipFile, path: str, image: bytes, name: str) -> None:
+    archive.writestr(path, whole_png(image, name))

@@ -23,6 +23,7 @@ from gaussproto.serving.store import ConflictError, NewExample
 from gaussproto.serving.worker import encoder_names
 
 NAME = "studio.gallery"
+LARGEST = 1e9  # of what networks make; the squares and products of such numbers fit into float32
 
 
 def write_file(opened: OpenedGallery) -> bytes:
@@ -58,7 +59,8 @@ def _check_distance(settings: str) -> None:
     except (ValueError, RecursionError):
         raise InputError("the gallery file is damaged (its settings cannot be read): create it again") from None
     if any(isinstance(each, str) and each not in DISTANCES for each in distances):
-        raise ConflictError("the gallery uses a distance of its own, which a server does not load: choose another one")
+        remedy = "save the gallery with a built-in distance"
+        raise ConflictError(f"the gallery uses a distance of its own, which a server does not load: {remedy}")
 
 
 def check_source(found: Gallery, name: str) -> str:
@@ -70,13 +72,18 @@ def check_source(found: Gallery, name: str) -> str:
     return source
 
 
-def check_fits(found: Gallery, name: str, encoder: Encoder, like: Embedded[np.ndarray]) -> None:
+def _check_fits(found: Gallery, name: str, encoder: Encoder, like: Embedded[np.ndarray]) -> None:
     """Raise ConflictError unless the embeddings in a file are like one of the encoder."""
     if found.settings.digest != encoder.digest:
         raise ConflictError(f"{name} was made with other weights {found.settings.source}: create it again")
     shapes = [[None if t is None else t.shape[1:] for t in each] for each in (found.embedded, like)]
-    if shapes[0] != shapes[1] or found.settings.image_size_used < encoder.smallest_image:
+    if shapes[0] not in (shapes[1], [shapes[1][0], None]) or found.settings.image_size_used < encoder.smallest_image:
         raise ConflictError(f"{name} is a damaged gallery (its encoder makes other embeddings): create it again")
+    x, s = found.embedded
+    precisions = np.ones(1) if s is None else np.linalg.eigvalsh(s) if s.ndim == 3 else s
+    if np.abs(x).max() > LARGEST or precisions.min() < 1 / LARGEST or precisions.max() > LARGEST:
+        problem = "its embeddings or precisions are too large or too small"
+        raise ConflictError(f"{name} is a damaged gallery ({problem}): create it again")
 
 
 def parameters_of(found: Gallery, encoder: Encoder) -> dict[str, Any]:
@@ -88,9 +95,13 @@ def parameters_of(found: Gallery, encoder: Encoder) -> dict[str, Any]:
     return {key: value for key, value in chosen.items() if value is not None} | different
 
 
-def examples_of(found: Gallery) -> list[NewExample]:
-    """Return the examples of a gallery file. They have no images."""
+def checked_examples(found: Gallery, name: str, encoder: Encoder, like: Embedded[np.ndarray]) -> list[NewExample]:
+    """Return the examples of a gallery file. They have no images. Raise ConflictError if they do not fit."""
+    _check_fits(found, name, encoder, like)
+    if len(set(map(str, found.classes))) < len(found.classes):
+        raise ConflictError(f"{name} has classes whose names are equal as texts, like 1 and '1': rename one of them")
     x, s = found.embedded
+    s = None if found.settings.weights == "uniform" else s  # without precisions, every example counts the same
     return [
         NewExample(
             check_name(str(label), "name of a class in the gallery"), _last_part(path, i), None, 0.0, False,

@@ -27,7 +27,7 @@ class Metrics:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
-        started, status = time.perf_counter(), 500
+        started, status = time.perf_counter(), 0
 
         async def counting(message: Message) -> None:
             nonlocal status
@@ -36,11 +36,17 @@ class Metrics:
             await send(message)
 
         try:
-            return await self.app(scope, receive, counting)
+            await self.app(scope, receive, counting)
+        except Exception:
+            status = status or 500
+            raise
         finally:
+            self._count(scope, status, time.perf_counter() - started)
+
+    def _count(self, scope: Scope, status: int, seconds: float) -> None:
+        if status:  # otherwise the client has gone before it got an answer
             route = getattr(scope.get("route"), "path", "other")  # a template, so that there are few
             self.requests[route, scope["method"], status] += 1
-            seconds = time.perf_counter() - started
             self.seconds += seconds
             self.count += 1
             for bound in SECONDS:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from PIL import Image
 
 from gaussproto.data.look import Look
-from gaussproto.data.picture import open_image, read_image
+from gaussproto.data.picture import large_area, open_image, read_image
+from gaussproto.errors import InputError
 
+T = TypeVar("T")
+
+MOST_PIXELS = 100_000_000  # of the large images of a request together
+# Every thread that has decoded a large image keeps its memory, so one thread decodes them all, one after the other.
+LARGE_IMAGES = ThreadPoolExecutor(1, "large")
 LEAST = 3  # pixels a side that the strongest damage leaves
 
 
@@ -23,6 +31,10 @@ class Prepared(NamedTuple):
 
 def prepare(images: list[tuple[str, bytes, float]], look: Look) -> Prepared:
     """Decode and prepare images, each with a name and its damage. Raise InputError that names an unreadable one."""
+    found = sum(large_area(content, name, look.needs) for name, content, _ in images)
+    if found > MOST_PIXELS:
+        most = f"at most {MOST_PIXELS:,} pixels together (found {found:,})"
+        raise InputError(f"the large images of a request must have {most}: send fewer at once, or reduce them")
     seen = [_see(content, name, look, damage) for name, content, damage in images]
     return Prepared(np.stack([pixels for pixels, _ in seen]), np.array([blank for _, blank in seen]))
 
@@ -35,8 +47,7 @@ def given_png(content: bytes, name: str, damage: float, size: int, look: Look) -
         picture.thumbnail((size, size), reducing_gap=2)
         return np.asarray(picture).transpose(2, 0, 1)
 
-    pixels = read_image(content, name, reduce, size)
-    assert pixels is not None
+    pixels = _read(content, name, reduce, size)
     return _png(_damaged(pixels, damage, look.size))
 
 
@@ -49,13 +60,20 @@ def whole_png(content: bytes, name: str) -> bytes:
     """Return an image without loss as a PNG file. A PNG file stays as it is."""
     if content.startswith(b"\x89PNG"):
         return content
-    return _encoded(open_image(content, name))
+    return LARGE_IMAGES.submit(lambda: _encoded(open_image(content, name))).result()
+
+
+def _read(content: bytes, name: str, convert: Callable[[Image.Image], T], size: int) -> T:
+    """Decode an image, in the thread for large ones if it is large."""
+    found = read_image(content, name, convert, size, large=False)
+    if found is None:
+        found = LARGE_IMAGES.submit(read_image, content, name, convert, size).result()
+    assert found is not None
+    return found
 
 
 def _see(content: bytes, name: str, look: Look, damage: float) -> tuple[np.ndarray, bool]:
-    seen = read_image(content, name, look.see, look.needs)
-    assert seen is not None
-    pixels, blank = seen
+    pixels, blank = _read(content, name, look.see, look.needs)
     return _damaged(pixels, damage, look.size), blank
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from gaussproto.serving.safety import HEADERS, LARGEST_HEAD, failure
+from gaussproto.serving.safety import HEADERS, LARGEST_HEAD, failure, say_busy
 
 PATIENCE = 10.0  # seconds that the headers of a request may take
 UNREAD = 60.0  # seconds for which a client may leave an answer unread
@@ -21,6 +21,7 @@ class PatientProtocol(HttpToolsProtocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
         self._head: int | None = None  # bytes of headers that are not complete
+        self._most, self.limit_concurrency = self.limit_concurrency, None  # uvicorn would answer in plain text
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -41,12 +42,19 @@ class PatientProtocol(HttpToolsProtocol):
         if self._deadline is not None:
             self._deadline.cancel()
         self._deadline = self._head = None
+        app = self.app
+        if self._most is not None and max(len(self.connections), len(self.tasks)) >= self._most:
+            self.app = say_busy
         super().on_headers_complete()
+        self.app = app
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
         super().data_received(data)
+        answered = self.cycle is None or self.cycle.response_complete
+        if answered and self._deadline is None and self.timeout_keep_alive_task is None:
+            self._await_head()  # blank lines before a request end the time for which uvicorn keeps a connection
         if self._head is not None:
             self._head += len(data)
             if self._head > LARGEST_HEAD:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.background import BackgroundTask
 
+from gaussproto.data.picture import media_type
 from gaussproto.errors import InputError
 from gaussproto.serving.bodies import check_name, read_examples, read_form, read_queries
+from gaussproto.serving.description import FILE, body_of, file_of
 from gaussproto.serving.galleries import Galleries
 from gaussproto.serving.models import (
     Added,
@@ -39,44 +42,13 @@ from gaussproto.serving.pictures import given_png, seen_png
 from gaussproto.serving.store import NotFoundError
 from gaussproto.serving.worker import ABOUT, DEFAULT, check_encoder, encoder_names
 
+if TYPE_CHECKING:
+    from gaussproto.serving.samples import Loaded
+
 LARGEST_VIEW = 1024  # pixels
 REVALIDATE = {"cache-control": "private, no-cache"}  # the browser keeps a copy and asks if it is still right
-FILE = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "multipart/form-data": {
-                "schema": {
-                    "type": "object",
-                    "properties": {"file": {"type": "string", "format": "binary"}, "name": {"type": "string"}},
-                    "required": ["file"],
-                    "additionalProperties": False,
-                }
-            }
-        },
-    }
-}
-FILES = {"type": "array", "items": {"type": "string", "format": "binary"}, "minItems": 1}
 
 router = APIRouter()
-
-
-def body_of(model: type[Model], **texts: Any) -> dict[str, Any]:
-    """Return the description of a body that is JSON, or multipart with files."""
-    form = {
-        "type": "object",
-        "properties": {**texts, "files": FILES},
-        "required": [*texts, "files"],
-        "additionalProperties": False,
-    }
-    json_schema = {"$ref": f"#/components/schemas/{model.__name__}"}
-    content = {"application/json": {"schema": json_schema}, "multipart/form-data": {"schema": form}}
-    return {"requestBody": {"required": True, "content": content}}
-
-
-def file_of(media_type: str) -> dict[int | str, dict[str, Any]]:
-    """Return the description of a response that is a file."""
-    return {200: {"content": {media_type: {"schema": {"type": "string", "format": "binary"}}}}}
 
 
 def galleries_of(request: Request) -> Galleries:
@@ -86,6 +58,13 @@ def galleries_of(request: Request) -> Galleries:
 
 def as_json(model: Model, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     return Response(model.model_dump_json(by_alias=True), status, headers, "application/json")
+
+
+async def made_json(
+    opened: Galleries, make: Callable[[], Model], status: int = 200, headers: dict[str, str] | None = None
+) -> Response:
+    """Return as JSON what `make` returns. Both can take long, so other requests go on meanwhile."""
+    return await opened.decoding(lambda: as_json(make(), status, headers))
 
 
 Opened = Annotated[Galleries, Depends(galleries_of)]
@@ -115,7 +94,7 @@ async def create_gallery(opened: Opened, new: NewGallery) -> Response:
     """Create an empty gallery."""
     encoder = check_encoder(new.encoder)
     gallery = await opened.in_store(opened.store.create_gallery, new.name, encoder, {}, new.reject)
-    return as_json((await opened.open(gallery)).whole("precision"), 201)
+    return await made_json(opened, partial((await opened.open(gallery)).whole, "precision"), 201)
 
 
 @router.post("/galleries/open", status_code=201, response_model=GalleryOut, openapi_extra=FILE)
@@ -128,7 +107,7 @@ async def open_gallery(opened: Opened, request: Request, content_type: ContentTy
     _, file_name, content = form.files[0]
     name = check_name(form.texts["name"], "name") if form.texts.get("name") else None
     gallery = await opened.create_from(content, file_name, name)
-    return as_json((await opened.open(gallery)).whole("precision"), 201)
+    return await made_json(opened, partial((await opened.open(gallery)).whole, "precision"), 201)
 
 
 @router.get("/galleries/{gallery}", response_model=GalleryOut, responses={304: {"description": "It has not changed."}})
@@ -140,8 +119,7 @@ async def whole_gallery(
     tag = f'"{found.version}-{found.encoder.digest[:8]}-{weights}"'
     if tag in if_none_match:
         return Response(status_code=304, headers={"etag": tag} | REVALIDATE)
-    whole = await opened.decoding(found.whole, weights)
-    return as_json(whole, headers={"etag": tag} | REVALIDATE)
+    return await made_json(opened, partial(found.whole, weights), headers={"etag": tag} | REVALIDATE)
 
 
 @router.patch("/galleries/{gallery}", response_model=GalleryOut)
@@ -149,7 +127,7 @@ async def change_gallery(opened: Opened, gallery: Id, change: GalleryChange) -> 
     """Change the name or the share of known images that may be rejected."""
     values = {name: getattr(change, name) for name in change.model_fields_set}
     await opened.changed(gallery, opened.store.change_gallery, **values)
-    return as_json((await opened.open(gallery)).whole("precision"))
+    return await made_json(opened, partial((await opened.open(gallery)).whole, "precision"))
 
 
 @router.delete("/galleries/{gallery}", status_code=204)
@@ -195,13 +173,13 @@ async def add_examples(opened: Opened, gallery: Id, request: Request, content_ty
 @router.get(
     "/galleries/{gallery}/examples/{example}/image",
     response_class=Response,
-    responses=file_of("image/png") | {304: {"description": "It has not changed."}},
+    responses=file_of("image/png", "image/*") | {304: {"description": "It has not changed."}},
 )
 async def image(
     opened: Opened, gallery: Id, example: Id, size: Annotated[int, Query(ge=8, le=LARGEST_VIEW)] = 96,
-    view: Literal["given", "seen"] = "given", if_none_match: IfNoneMatch = "",
+    view: Literal["given", "seen", "original"] = "given", if_none_match: IfNoneMatch = "",
 ) -> Response:  # fmt: skip
-    """Return the image of an example as PNG: as it came, or as the network sees it."""
+    """Return the image of an example as PNG, as it came or as the network sees it, or the original file."""
     look = (await opened.open(gallery)).encoder.look
     row = await opened.in_store(opened.store.image, gallery, example)
     tag = f'"{example}-{row.damage:g}-{view}-{size}"'
@@ -209,11 +187,15 @@ async def image(
         return Response(status_code=304, headers={"etag": tag} | REVALIDATE)
     if row.image is None:
         raise NotFoundError("this example has no image: it came from a gallery file")
+    headers = {"etag": tag} | REVALIDATE
+    if view == "original":
+        kind = await opened.decoding(media_type, row.image, row.name)
+        return Response(row.image, 200, headers | {"content-disposition": "attachment"}, kind)
     if view == "seen":
         content = await opened.decoding(seen_png, row.image, row.name, row.damage, look)
     else:
         content = await opened.decoding(given_png, row.image, row.name, row.damage, size, look)
-    return Response(content, 200, {"etag": tag} | REVALIDATE, "image/png")
+    return Response(content, 200, headers, "image/png")
 
 
 @router.patch("/galleries/{gallery}/examples/{example}", response_model=ExampleOut)
@@ -243,14 +225,14 @@ async def classify(
     """Classify images by the examples of a gallery."""
     read = partial(read_queries, content_type, await request.body())
     answers = await opened.classify(gallery, read, weights, top, nearest, plane)
-    return as_json(answers)
+    return as_json(answers) if len(answers.answers) == 1 else await made_json(opened, lambda: answers)
 
 
 @router.get("/galleries/{gallery}/plane", response_model=PlaneOut)
 async def plane(opened: Opened, gallery: Id, weights: ChosenWeights = "precision") -> Response:
     """Return the examples and prototypes in the plane in which the embeddings vary most."""
     found = await opened.open(gallery)
-    return as_json(await opened.decoding(found.on_plane, weights))
+    return await made_json(opened, partial(found.on_plane, weights))
 
 
 @router.post("/embed", openapi_extra=body_of(ImagesIn))
@@ -283,16 +265,24 @@ async def examples_zip(opened: Opened, gallery: Id) -> Response:
 @router.get("/samples")
 async def samples(opened: Opened) -> list[SampleOut]:
     """List the ready sets of drawings."""
-    from gaussproto.serving.samples import list_samples  # imports torch, which the model thread does meanwhile
 
-    return await opened.decoding(list_samples)
+    def listed() -> list[SampleOut]:
+        from gaussproto.serving.samples import list_samples  # waits for torch, which the model thread imports
+
+        return list_samples()
+
+    return await opened.decoding(listed)
 
 
 @router.post("/galleries/{gallery}/samples", status_code=201)
 async def load_samples(opened: Opened, gallery: Id, chosen: SampleIn) -> SampleLoaded:
     """Add examples of a ready set. Also return further drawings to try."""
-    from gaussproto.serving.samples import load_sample
 
-    loaded = await opened.decoding(load_sample, chosen.id, chosen.classes, chosen.shots)
+    def load() -> Loaded:
+        from gaussproto.serving.samples import load_sample
+
+        return load_sample(chosen.id, chosen.classes, chosen.shots)
+
+    loaded = await opened.decoding(load)
     await opened.add(gallery, lambda: loaded.examples)
     return SampleLoaded(version=(await opened.open(gallery)).version, queries=loaded.queries)

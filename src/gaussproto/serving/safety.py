@@ -20,7 +20,7 @@ WITH_FILES = re.compile(rf"{API}/(galleries/[^/]+/(examples|classify)|galleries/
 SMALL_BODY, LARGE_BODY = 64_000, 64_000_000  # bytes, of requests without and with files
 ALL_BODIES = 256_000_000  # bytes in memory, of all requests together
 LARGEST_HEAD = 32_000  # bytes of all headers
-PATIENCE, PACE = 10.0, 16_000  # seconds that a body may take, and a second more for this many bytes
+PATIENCE, PACE = 10.0, 16_000  # seconds that a body or a pause in it may take, and a second more for this many bytes
 UNREAD, PAUSE = 5.0, 0.5  # seconds for which a refused body is still read, in all and if nothing comes
 FORBIDDEN = re.compile(r"[\x00-\x1f\x7f\\]")  # in a path
 
@@ -94,12 +94,7 @@ class Guard:
             return await self.app(scope, receive, send)
         if scope["type"] != "http":
             return None
-
-        async def send_safely(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", []), *HEADERS]
-            await send(message)
-
+        send_safely = _with_headers(send)
         try:
             self._check(scope)
         except RefusedError as refused:
@@ -112,6 +107,7 @@ class Guard:
     async def _with_body(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Read the whole body, within its limits, before the application starts."""
         parts: list[bytes] = []
+        size = 0
         try:
             try:
                 await self._read(scope, receive, parts)
@@ -121,18 +117,17 @@ class Guard:
                 return await _refuse(send, refused)
             except ConnectionError:
                 return None
-            body, sent = b"".join(parts), False
+            finally:
+                size = sum(map(len, parts))
+            whole = [b"".join(parts)]
+            parts.clear()  # the body is only held once
 
             async def replay() -> Message:
-                nonlocal sent
-                if sent:
-                    return await receive()
-                sent = True
-                return {"type": "http.request", "body": body, "more_body": False}
+                return {"type": "http.request", "body": whole.pop()} if whole else await receive()
 
             return await self.app(scope, replay, send)
         finally:
-            self.buffered -= sum(map(len, parts))
+            self.buffered -= size
 
     async def _read(self, scope: Scope, receive: Receive, parts: list[bytes]) -> None:
         most = LARGE_BODY if WITH_FILES.match(scope["path"]) else SMALL_BODY
@@ -144,7 +139,7 @@ class Guard:
         started, received = loop.time(), 0
         while True:
             try:
-                async with asyncio.timeout_at(started + PATIENCE + received / PACE):
+                async with asyncio.timeout_at(min(loop.time(), started + received / PACE) + PATIENCE):
                     message = await receive()
             except TimeoutError:
                 raise RefusedError(408, "the body of the request came too slowly: send it again") from None
@@ -157,7 +152,7 @@ class Guard:
             if received > most:
                 raise too_large
             if self.buffered > ALL_BODIES:
-                raise RefusedError(503, "the server is busy: try again in a moment", (b"retry-after", b"1"))
+                raise _busy()
             if not message.get("more_body"):
                 return
 
@@ -187,6 +182,24 @@ class Guard:
 def failure(sentence: str) -> bytes:
     """Return an error as the body of a response."""
     return json.dumps({"error": sentence}).encode()
+
+
+async def say_busy(_: Scope, __: Receive, send: Send) -> None:
+    """Answer instead of the application if there are too many connections."""
+    await _refuse(_with_headers(send), _busy())
+
+
+def _busy() -> RefusedError:
+    return RefusedError(503, "the server is busy: try again in a moment", (b"retry-after", b"1"))
+
+
+def _with_headers(send: Send) -> Send:
+    async def send_safely(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message.get("headers", []), *HEADERS]
+        await send(message)
+
+    return send_safely
 
 
 async def _refuse(send: Send, refused: RefusedError) -> None:

@@ -64,8 +64,31 @@ examples = Table(
 )
 
 
+OF_GALLERY = "FOREIGN KEY (gallery) REFERENCES gaussproto_galleries (id) ON DELETE CASCADE"
+OF_CLASS = "FOREIGN KEY (class) REFERENCES gaussproto_classes (id) ON DELETE CASCADE"
+FIRST = f"""
+    CREATE TABLE gaussproto_store (version INTEGER NOT NULL);
+    CREATE TABLE gaussproto_galleries (id VARCHAR(32) NOT NULL PRIMARY KEY, name TEXT NOT NULL, encoder TEXT NOT NULL,
+        parameters TEXT NOT NULL, reject DOUBLE, version BIGINT NOT NULL, changed VARCHAR(40) NOT NULL);
+    CREATE TABLE gaussproto_classes (id VARCHAR(32) NOT NULL PRIMARY KEY, gallery VARCHAR(32) NOT NULL,
+        name TEXT NOT NULL, place BIGINT NOT NULL, UNIQUE (gallery, name), {OF_GALLERY});
+    CREATE INDEX ix_gaussproto_classes_gallery ON gaussproto_classes (gallery);
+    CREATE TABLE gaussproto_examples (id VARCHAR(32) NOT NULL PRIMARY KEY, gallery VARCHAR(32) NOT NULL,
+        class VARCHAR(32) NOT NULL, name TEXT NOT NULL, place BIGINT NOT NULL, image BLOB,
+        damage DOUBLE NOT NULL, blank BOOLEAN NOT NULL, digest VARCHAR(64) NOT NULL,
+        x BLOB NOT NULL, s BLOB, {OF_GALLERY}, {OF_CLASS});
+    CREATE INDEX ix_gaussproto_examples_gallery ON gaussproto_examples (gallery);
+    CREATE INDEX ix_gaussproto_examples_class ON gaussproto_examples (class)
+"""
+
+
 def _create(connection: Connection) -> None:
-    metadata.create_all(connection)
+    """Create the tables of version 1. They never change here: later versions add steps."""
+    commands = FIRST
+    if connection.dialect.name == "postgresql":
+        commands = FIRST.replace("BLOB", "BYTEA").replace("DOUBLE", "DOUBLE PRECISION")
+    for command in commands.split(";"):
+        connection.execute(text(command))
 
 
 MIGRATIONS: list[Callable[[Connection], None]] = [_create]  # step i leads from version i to version i + 1

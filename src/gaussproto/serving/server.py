@@ -13,7 +13,9 @@ import webbrowser
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from ipaddress import ip_address
+from threading import Thread
 from typing import Any
+from urllib.parse import quote
 
 import uvicorn
 
@@ -52,20 +54,20 @@ def serve(
         raise InputError("--token must be letters, digits and signs without spaces: choose another one")
     with closing(_listen(host, port)) as listener, closing(Store(store)) as opened:
         exposed = bool(hosts) or not ip_address(listener.getsockname()[0].partition("%")[0]).is_loopback
-        if exposed and token is None:
-            token = secrets.token_urlsafe(24)
-            say(f"the token of this server, which is not shown again: {token}")
-        names = {name.lower() for name in hosts} | ({socket.gethostname().lower()} if exposed else set())
-        address = _address(host, listener.getsockname()[1], token)
+        made = secrets.token_urlsafe(24) if exposed and token is None else None
+        names = {name.lower() for name in (*hosts, host, socket.gethostname() if exposed else "") if name}
+        address = _address(host, listener.getsockname()[1])
 
         def listening() -> None:
-            say(f"the studio is at {address} (press Ctrl+C to stop)")
+            once = " with its token, which is not shown again" if made else ""
+            say(f"the studio is at {address}{_fragment(made)} (press Ctrl+C to stop){once}")
             if _has_display() if open_page is None else open_page:
-                webbrowser.open(address)
+                page = address + _fragment(token or made)
+                Thread(target=webbrowser.open, args=(page,), daemon=True).start()  # some browsers block
 
         logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # clients would fill the log
         warnings.simplefilter("ignore")
-        app = create_app(opened, Worker(room), Access(token, frozenset(names)))
+        app = create_app(opened, Worker(room), Access(token or made, frozenset(names)))
         config = uvicorn.Config(
             app, http=PatientProtocol, ws="none", lifespan="on", log_level="error", access_log=False,
             server_header=False, backlog=BACKLOG, limit_concurrency=CONNECTIONS, timeout_keep_alive=IDLE,
@@ -91,10 +93,14 @@ def _listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _address(host: str, port: int, token: str | None) -> str:
+def _address(host: str, port: int) -> str:
     shown = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(host, host)
     shown = f"[{shown}]" if ":" in shown else shown
-    return f"http://{shown}:{port}/" + (f"#token={token}" if token else "")
+    return f"http://{shown}:{port}/"
+
+
+def _fragment(token: str | None) -> str:
+    return f"#token={quote(token, safe='')}" if token else ""
 
 
 def _has_display() -> bool:

@@ -246,9 +246,12 @@ def _update(connection: Connection, gallery: str, example: str, values: Mapping[
 
 
 def _check_room(connection: Connection, count: Any, more: int, most: int, place: str, what: str) -> None:
-    found = connection.execute(count).scalar_one()
-    if found + more > most:
-        raise ConflictError(f"a {place} holds at most {most:,} {what} (this would make {found + more:,}): delete some")
+    check_room(connection.execute(count).scalar_one() + more, most, place, what)
+
+
+def check_room(count: int, most: int, place: str, what: str) -> None:
+    if count > most:
+        raise ConflictError(f"a {place} holds at most {most:,} {what} (this would make {count:,}): delete some")
 
 
 def _next_place(connection: Connection, table: Any, gallery: str) -> int:

@@ -8,7 +8,6 @@ import { changed, refresh } from "./sync.js";
 import { did, inLine } from "./undo.js";
 
 const AT_ONCE = 20; // images in one request
-const LARGEST = 1024; // pixels of an image that the server sends
 
 const renewed = new Map(); // id of a deleted example → its id after it was added again
 
@@ -127,18 +126,8 @@ async function load(sample) {
 async function keepsake(g, example) {
   const { name } = classById(example.class);
   if (!example.has_image) return { example, class: name, image: null };
-  let { damage } = example;
-  let file = originals.get(example.id);
-  if (!file) {
-    try {
-      file = await api.readImage(g, example.id, { view: "original" });
-    } catch (error) {
-      if (error.status !== 422) throw error;
-      file = await api.readImage(g, example.id, { size: LARGEST }); // an older server, whose image has the damage in it
-      damage = 0;
-    }
-  }
-  return { example: { ...example, damage }, class: name, file, image: await dataUrl(file) };
+  const file = originals.get(example.id) ?? (await api.readImage(g, example.id, { view: "original" }));
+  return { example, class: name, file, image: await dataUrl(file) };
 }
 
 const dataUrl = (blob) =>

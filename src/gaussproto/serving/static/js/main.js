@@ -50,7 +50,7 @@ function askToken() {
   };
   dialog.replaceChildren(
     h("h2", { id: "token-title" }, "Token"),
-    h("p", { class: "lead" }, "This server asks for a token. gaussproto serve printed it when it started."),
+    h("p", { class: "lead" }, "This server asks for a token. Whoever started the server has it."),
     h("form", { class: "field", onsubmit: submit }, h("label", { for: "token-field" }, "Token"), field, h("button", { class: "primary", type: "submit" }, "Go on")),
   );
   dialog.showModal();

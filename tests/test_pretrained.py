@@ -85,6 +85,9 @@ def test_changed_or_missing_files_are_refused(tmp_path, monkeypatch):
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
+    with pytest.raises(InputError, match="is a damaged weights file"):
+        load_network("drawings-small")
+    shutil.copy(pretrained.bundled("drawings-big"), path)
     with pytest.raises(InputError, match="are not those that gaussproto came with: install gaussproto again"):
         load_network("drawings-small")
     path.unlink()

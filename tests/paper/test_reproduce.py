@@ -56,8 +56,9 @@ def kinds(folder):
 
 def test_a_run_is_measured_in_full(scored):
     metrics = RunFolder(scored).read_metrics()
-    running_top = ("strokes", None, "running", "top")
-    assert kinds(scored) == {running_top, ("strokes", None, "running", "last"), ("strokes", None, "batch", "top")}
+    running_top = ("strokes", None, "running", "top", False)
+    others = ("strokes", None, "running", "last", False), ("strokes", None, "batch", "top", False)
+    assert kinds(scored) == {running_top, *others}
     (top,) = [evaluation for evaluation in metrics.evaluations if evaluation.key == running_top]
     assert {(s.way, s.shot) for s in top.scores} == {(way, shot) for way in (5, 20) for shot in range(1, 20)}
     assert [point.episode for point in metrics.curve] == [10, 20, 30]
@@ -69,7 +70,7 @@ def test_a_run_is_measured_in_full(scored):
 def test_of_one_run_among_many_only_the_last_checkpoint_is_measured(split, tmp_path):
     assert train_and_score(tiny().override(episodes=5), split, tmp_path / "run", in_full=False) is None
     metrics = RunFolder(tmp_path / "run").read_metrics()
-    assert kinds(tmp_path / "run") == {("strokes", None, "running", "last")}
+    assert kinds(tmp_path / "run") == {("strokes", None, "running", "last", False)}
     assert metrics.damage
     assert not metrics.curve
 

@@ -80,7 +80,8 @@ def _listen(host: str, port: int) -> socket.socket:
     listener = None
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        listener = socket.socket(family, socket.SOCK_STREAM)
+        # asyncio sends small answers at once only if the protocol is named; otherwise they wait 40 ms.
+        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         if os.name != "nt":
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)

@@ -283,7 +283,7 @@ def test_a_gallery_file_cannot_make_the_server_import_a_module(tmp_path, monkeyp
     with running(tmp_path / "s.sqlite") as server:
         answer = server.client.post("/galleries/open", files=changed_gallery(tmp_path, {"distance": "evil:Distance"}))
         assert answer.status_code == 409
-        assert "a distance of its own" in answer.json()["error"]
+        assert "a user's distance" in answer.json()["error"]
         assert server.client.get("/galleries").json() == []
     assert not marker.exists()
 

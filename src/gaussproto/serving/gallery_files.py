@@ -47,7 +47,7 @@ def read_file(content: bytes, name: str) -> Gallery:
 
 
 def _check_distance(settings: str) -> None:
-    """Raise ConflictError if a file names a distance of its own: reading the file would import and run its module."""
+    """Raise ConflictError if a file names a user's distance: reading the file would import and run its module."""
     distances: list[Any] = []
 
     def collect(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def _check_distance(settings: str) -> None:
         raise InputError("the gallery file is damaged (its settings cannot be read): create it again") from None
     if any(isinstance(each, str) and each not in DISTANCES for each in distances):
         remedy = "save the gallery with a built-in distance"
-        raise ConflictError(f"the gallery uses a distance of its own, which a server does not load: {remedy}")
+        raise ConflictError(f"the gallery uses a user's distance, which a server does not load: {remedy}")
 
 
 def check_source(found: Gallery, name: str) -> str:

@@ -3,6 +3,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
+from unittest import mock
 
 import pytest
 import torch
@@ -65,8 +66,8 @@ def gaussproto(
         capsys.readouterr()
         from gaussproto.cli import main
 
-        with pytest.raises(SystemExit) as left:
-            main()
+        with mock.patch.dict(os.environ), pytest.raises(SystemExit) as left:
+            main()  # it may set variables for its own process, which other tests must not inherit
         said = capsys.readouterr()
         return left.value.code, said.out, said.err
 

@@ -39,7 +39,7 @@ def serve(
     """
     for package in ("fastapi", "uvicorn", "httptools", "python_multipart", "sqlalchemy"):
         import_extra(package, "serve")
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # small requests: threads of torch would only wait for each other
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # requests are small: other cores decode images
     from gaussproto.serving import server
 
     server.serve(host, port, store, token, allow_host or [], open_page, console.say, queue)

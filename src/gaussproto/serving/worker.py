@@ -123,16 +123,6 @@ class Worker:
         return self._encoders[name]
 
     def _run(self) -> None:
-        import torch
-
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)  # requests are small, and the other cores decode images
-        try:
-            self._work()
-        finally:
-            torch.set_num_threads(threads)  # of the whole process
-
-    def _work(self) -> None:
         more = True
         while more:
             jobs = [self._jobs.get()]

@@ -1,0 +1,254 @@
+"""Trust: how much each support should count in its prototype, judged by the other supports.
+
+A precision belongs to one image, so it tells a bad image from a good one. It cannot tell that an image is in the wrong
+class. These rules can, because they compare the supports with each other:
+
+- `mean` trusts every support. This is the paper's rule.
+- `median` moves the prototype to the geometric median of the supports, which few outliers cannot move far.
+- `agreement` estimates the probability that the label of a support is right. It compares the support with the others of
+  its class and with the other classes.
+
+With one or two supports there is no majority, so every rule gives the mean.
+"""
+
+import math
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from gaussproto.errors import InputError
+from gaussproto.formulas.distance import find_distance
+from gaussproto.formulas.embedded import is_tensor, ones_like
+from gaussproto.formulas.prototype import Supports, times, trusted
+
+PrototypeRule = Literal["mean", "median", "agreement"]
+
+MAJORITY = 3  # supports of a class that can outvote one
+STEPS = {"median": 40, "agreement": 3}
+WRONG = 0.2  # the share of wrong labels that `agreement` expects
+UNSEEN = 0.3  # the share of the wrong ones that belong to none of the classes
+SHARPNESS = 12.0  # a support this share of a typical distance nearer to another class is e times less likely to be right
+LEAST = 1e-3  # trust of a support that is surely wrong: a class of nothing else still has a mean
+MOST_CLASSES = 2000  # that a support is compared with; of more classes, evenly spaced ones
+PAIRS = 4_000_000  # distances at once
+
+
+def support_trust(
+    rule: PrototypeRule,
+    x: Any,
+    s: Any = None,
+    labels: Any = None,
+    way: int | None = None,
+    *,
+    distance: str = "euclidean",
+    in_distance: bool = False,
+) -> Any:
+    """Return how much to trust each support, from 0 to 1. Pass the result to `class_prototypes`.
+
+    Args:
+        rule: `mean` trusts all. `median` and `agreement` trust supports less that are unlike the others of their class,
+            and `agreement` also those that look like another class.
+        x: embeddings of the supports, (..., C, K, D). Pass (N, D) and `labels` if the classes differ in size. Tensors
+            and NumPy arrays both work.
+        s: precisions, the shape of x with a last axis of 1 (radius) or D (diagonal), or with two, (D, D) (full).
+        labels: the class of each support, (N,), from 0 to way - 1.
+        way: the number of classes, by default the highest label + 1. Used only with `labels`.
+        distance: the name of the distance by which `agreement` compares supports with classes.
+        in_distance: whether the precision of a class is the metric around its prototype.
+
+    Returns:
+        The trust, (..., C, K) or (N,). It is 1 in classes of one or two supports.
+
+    Examples:
+        The third support of the first class looks like the second class.
+
+        >>> import gaussproto as gp
+        >>> import numpy as np
+        >>> x = np.array([[[0.0, 0.1], [0.1, 0.0], [5.0, 5.1]], [[5.0, 5.0], [5.1, 5.0], [5.1, 5.1]]])
+        >>> trust = gp.support_trust("agreement", x)
+        >>> trust.round(2)
+        array([[1., 1., 0.],
+               [1., 1., 1.]])
+        >>> gp.class_prototypes(x, trust=trust)[0].round(1)
+        array([[0.1, 0.1],
+               [5.1, 5.1]])
+    """
+    if rule not in get_args(PrototypeRule):
+        raise InputError(f"unknown prototype rule {rule!r}: choose one of {', '.join(get_args(PrototypeRule))}")
+    supports = Supports(x, labels, way)
+    every = ones_like(x[..., 0])
+    few = supports.spread(supports.shots)[..., 0] + 0 * every < MAJORITY
+    if rule == "mean" or bool(few.all()):
+        return every
+    if rule == "median":
+        trust = _median(supports, s)
+    elif supports.way == 1:
+        return every  # no other class to look like
+    else:
+        trust = _agreement(supports, s, few, distance, in_distance)
+    return _where(few, every, trust)
+
+
+def _median(supports: Supports, s: Any) -> Any:
+    """Weiszfeld's iteration for the point with the smallest sum of distances, each in the metric of its support.
+
+    A mean with the weights sᵢ / rᵢ, where rᵢ is the distance from support i, minimises Σᵢ rᵢ when it no longer moves.
+    """
+    x = supports.x
+    s = ones_like(x[..., :1]) if s is None else s
+    trust = ones_like(x[..., 0])
+    for _ in range(STEPS["median"]):
+        p, _ = supports.mean(trusted(s, trust, x))
+        away = x - supports.spread(p)
+        squared = (away * times(s, away)).sum(-1)  # (..., C, K) or (N,)
+        near = _per_class(supports, squared) * 1e-12  # a support at the median itself
+        away_from = (squared + near + _tiny(x)) ** 0.5
+        trust = 1 / away_from
+        trust = trust / _largest(supports, trust)
+    return trust
+
+
+def _agreement(supports: Supports, s: Any, few: Any, distance: str, in_distance: bool) -> Any:
+    """Estimate the probability that each label is right, given the prototypes, and the prototypes, given it, in turn.
+
+    A label is right with probability 1 - WRONG. A right support is as far from the prototype of the others of its class
+    as queries are, so its likelihood is exp(-d / T), as in the softmax of the classifier. A wrong one belongs to another
+    class, with the likelihood of that class, or to none, and then it is as far as the next class usually is.
+    """
+    x, kind = supports.x, find_distance(distance)
+    s = ones_like(x[..., :1]) if s is None else s
+    w = supports.spread(supports.total(s) / _shots(supports, s)) + 0 * s  # at first, all count the same
+    trust = ones_like(x[..., 0])
+    with np.errstate(all="ignore"):  # classes of one support have no others, and callers replace their trust
+        for _ in range(STEPS["agreement"]):
+            p, s_class = supports.mean(w)
+            others, s_others = supports.mean_of_others(w)
+            metric = s_others[(slice(None),) * (x.ndim - 1) + (None,)] if in_distance else None
+            own = kind.value(x[..., None, :], others[..., None, :], metric)[..., 0, 0]
+            T = _typical(supports, own, few) / SHARPNESS + _tiny(x)
+            nearest, among = _other_classes(supports, kind, p, s_class if in_distance else None, T)
+            unseen = -_typical(supports, nearest, few) / T
+            wrong = _logaddexp(among + math.log(1 - UNSEEN), unseen + math.log(UNSEEN))
+            odds = math.log((1 - WRONG) / WRONG) - own / T - wrong
+            trust = _sigmoid(odds).clip(LEAST)
+            w = trusted(s, _where(few, ones_like(trust), trust), x)
+    return trust
+
+
+def _other_classes(supports: Supports, kind: Any, p: Any, metric: Any, T: Any) -> tuple[Any, Any]:
+    """Return the distance of each support from the nearest other class, and the logarithm of its mean likelihood."""
+    x, C = supports.x, p.shape[-2]
+    if supports.labels is None:
+        K = x.shape[-2]
+        own = np.repeat(np.arange(C), K)
+        flat = x.reshape(*x.shape[:-3], C * K, x.shape[-1])
+    else:
+        own, flat = np.asarray(supports.labels.cpu() if is_tensor(x) else supports.labels), x
+    classes = np.unique(np.linspace(0, C - 1, min(C, MOST_CLASSES)).round().astype(int))
+    if len(classes) < C:
+        p, metric = p[..., classes, :], None if metric is None else metric[:, classes]
+    block = max(1, PAIRS // len(classes)) if flat.ndim == 2 else len(own)
+    parts = []
+    for start in range(0, len(own), block):
+        rows = slice(start, start + block)
+        d = kind.value(flat[..., rows, :], p, metric)
+        is_own = own[rows, None] == classes
+        d = _where(_as(is_own, d), math.inf, d)
+        parts.append((_least(d), _logsumexp(-d / T) - _as(np.log((~is_own).sum(-1)), d)))
+    nearest, among = (_join(each) for each in zip(*parts, strict=True))
+    return nearest.reshape(x.shape[:-1]), among.reshape(x.shape[:-1])
+
+
+def _typical(supports: Supports, d: Any, few: Any) -> Any:
+    """Return the median over the supports of each episode, a number or (..., 1, 1). Classes of one or two are left out.
+
+    It is a constant, so that no gradient flows through it.
+    """
+    if supports.labels is not None:
+        return _middle(_constant(d)[~few])
+    values = _constant(d)
+    return _middle(values.reshape(*values.shape[:-2], -1))[..., None, None]
+
+
+def _middle(values: Any) -> Any:
+    ordered = values.sort(-1).values if is_tensor(values) else np.sort(values, axis=-1)
+    return ordered[..., (values.shape[-1] - 1) // 2]
+
+
+def _shots(supports: Supports, s: Any) -> Any:
+    """Return the number of supports of each class, with as many axes as the precision of a class."""
+    shots = supports.shots
+    return shots[..., None] if s.ndim > supports.x.ndim else shots
+
+
+def _per_class(supports: Supports, values: Any) -> Any:
+    """Return the mean over each class, for each of its supports."""
+    total = supports.total(values[..., None]) / supports.shots
+    return supports.spread(total)[..., 0]
+
+
+def _largest(supports: Supports, values: Any) -> Any:
+    """Return the largest value of each class, for each of its supports."""
+    if supports.labels is None:
+        return values.amax(-1)[..., None] if is_tensor(values) else values.max(-1)[..., None]
+    if is_tensor(values):
+        largest = values.new_zeros(supports.way).scatter_reduce(0, supports.labels, values, "amax")
+    else:
+        largest = np.zeros(supports.way, dtype=values.dtype)
+        np.maximum.at(largest, supports.labels, values)
+    return largest[supports.labels]
+
+
+def _constant(t: Any) -> Any:
+    return t.detach() if is_tensor(t) else t
+
+
+def _tiny(x: Any) -> float:
+    return float(np.finfo(str(x.dtype).removeprefix("torch.")).tiny)
+
+
+def _as(values: np.ndarray, like: Any) -> Any:
+    """Return a NumPy array as an array or tensor like another."""
+    if not is_tensor(like):
+        return values
+    import torch
+
+    return torch.as_tensor(values, device=like.device)
+
+
+def _where(condition: Any, yes: Any, no: Any) -> Any:
+    if not is_tensor(no):
+        return np.where(condition, yes, no)
+    return no.where(~condition, yes)
+
+
+def _least(d: Any) -> Any:
+    return d.amin(-1) if is_tensor(d) else d.min(-1)
+
+
+def _join(parts: Any) -> Any:
+    if not is_tensor(parts[0]):
+        return np.concatenate(parts, axis=-1)
+    import torch
+
+    return torch.cat(parts, dim=-1)
+
+
+def _logsumexp(t: Any) -> Any:
+    if is_tensor(t):
+        return t.logsumexp(-1)
+    from scipy.special import logsumexp
+
+    return logsumexp(t, axis=-1)
+
+
+def _logaddexp(a: Any, b: Any) -> Any:
+    return a.logaddexp(b) if is_tensor(a) else np.logaddexp(a, b)
+
+
+def _sigmoid(t: Any) -> Any:
+    if is_tensor(t):
+        return t.sigmoid()
+    from scipy.special import expit
+
+    return expit(t)

@@ -22,6 +22,7 @@ from .formulas.distance import Distance as Distance
 from .formulas.distance import distances as distances
 from .formulas.embedded import Embedded as Embedded
 from .formulas.prototype import class_prototypes as class_prototypes
+from .formulas.trust import support_trust as support_trust
 from .model.embed import embed_all as embed_all
 from .model.head import GaussianHead as GaussianHead
 from .model.network import GaussianPrototypicalNetwork as GaussianPrototypicalNetwork

@@ -11,6 +11,7 @@ from gaussproto.classifier.examples import Examples
 from gaussproto.errors import InputError
 from gaussproto.formulas.confidence import check_rate, distance_scale, probabilities, reject_threshold
 from gaussproto.formulas.distance import find_distance
+from gaussproto.formulas.trust import PrototypeRule
 
 Weights = Literal["precision", "uniform"]  # what an example counts in its prototype
 
@@ -42,7 +43,7 @@ class Confidence(NamedTuple):
     blank: np.ndarray
 
 
-def check_parameters(temperature: Any, reject: Any, weights: Any = "precision") -> None:
+def check_parameters(temperature: Any, reject: Any, weights: Any = "precision", prototype: Any = "mean") -> None:
     """Raise InputError if a parameter of a classifier is out of range."""
     if temperature is not None and not (isinstance(temperature, Real) and 0 < float(temperature) < float("inf")):
         raise InputError(
@@ -53,6 +54,8 @@ def check_parameters(temperature: Any, reject: Any, weights: Any = "precision") 
         check_rate(reject, "reject")
     if weights not in get_args(Weights):
         raise InputError(f"weights must be one of {', '.join(get_args(Weights))} (found {weights!r})")
+    if prototype not in get_args(PrototypeRule):
+        raise InputError(f"prototype must be one of {', '.join(get_args(PrototypeRule))} (found {prototype!r})")
 
 
 def temperature_of(card: Card, given: float | None, examples: Examples, distance: str, in_distance: bool) -> float:

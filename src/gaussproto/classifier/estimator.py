@@ -26,7 +26,7 @@ from gaussproto.classifier.encoders.find import (
     find_encoder,
     takes_vectors,
 )
-from gaussproto.classifier.examples import Examples
+from gaussproto.classifier.examples import Examples, Weighing
 from gaussproto.classifier.explain import check_picture, draw_answers
 from gaussproto.classifier.gallery import settings_of, write_gallery
 from gaussproto.classifier.inputs import (
@@ -43,6 +43,7 @@ from gaussproto.data.labels import as_array, check_among, read_labels
 from gaussproto.errors import InputError, restored_on_error
 from gaussproto.formulas.distance import find_distance
 from gaussproto.formulas.embedded import Embedded
+from gaussproto.formulas.trust import PrototypeRule
 
 
 class GaussianPrototypeClassifier(
@@ -51,9 +52,10 @@ class GaussianPrototypeClassifier(
     """Classify images from a few labelled examples of each class, even from a single one.
 
     A network embeds each example as a vector x and predicts its precision s, the inverse of its covariance. A class is
-    represented by its prototype, the precision-weighted mean of its examples. An image gets the nearest class.
+    represented by its prototype, a weighted mean of its examples: a bad image counts for less, because its precision is
+    low, and so does an example that seems to be in the wrong class. An image gets the nearest class.
 
-        prototype      p_c = Σᵢ sᵢ xᵢ / Σᵢ sᵢ      over the examples i of class c
+        prototype      p_c = Σᵢ tᵢ sᵢ xᵢ / Σᵢ tᵢ sᵢ      over the examples i of class c, with the trust tᵢ in each
         probability    P(c | x) ∝ exp(−d(x, p_c) / T)
 
     You do not train anything: `fit` only embeds the examples. Pass images `X` as file paths, PIL images, arrays or
@@ -75,8 +77,11 @@ class GaussianPrototypeClassifier(
         temperature: T in the formula. By default the value that `gaussproto calibrate` stored in the weights, or 1.
         reject: the share of known images that you accept losing, for example 0.05. `predict` then returns None for an
             image that is far from every class. By default every image gets a class.
-        weights: `precision` weights the examples of a class by their precision. `uniform` counts them all the same, so
-            that a prototype is the plain mean, as in a vanilla prototypical network. Takes effect at the next `fit`.
+        weights: `precision` weights the examples of a class by their precision. `uniform` ignores it, as a vanilla
+            prototypical network does. Takes effect at the next `fit`.
+        prototype: how far to trust each example. `agreement` counts an example for less if it is unlike the others of
+            its class or looks like another class. `median` does so only within the class. `mean` trusts all, as in the
+            paper. They differ in classes of three or more examples. Takes effect at the next `fit`.
         engine: `torch` or `onnx`, which computes the network. By default onnx for an ONNX file, otherwise torch.
         device: where torch computes: cpu, cuda or mps.
 
@@ -125,6 +130,7 @@ class GaussianPrototypeClassifier(
         temperature: float | None = None,
         reject: float | None = None,
         weights: Weights = "precision",
+        prototype: PrototypeRule = "agreement",
         engine: Engine | None = None,
         device: str = "cpu",
     ) -> None:
@@ -138,6 +144,7 @@ class GaussianPrototypeClassifier(
         self.temperature = temperature
         self.reject = reject
         self.weights = weights
+        self.prototype = prototype
         self.engine = engine
         self.device = device
 
@@ -277,9 +284,8 @@ class GaussianPrototypeClassifier(
         profile: Profile | None = None,
     ) -> Self:  # fmt: skip
         # For `load`. It has no docstring, so that the API reference omits it.
-        examples = Examples.of(embedded, labels, names, self.weights == "uniform")
         self.encoder_, self._profile = encoder, profile
-        self._settle(examples)
+        self._settle(Examples.of(embedded, labels, names, self._weighing))
         return self
 
     @property
@@ -291,6 +297,11 @@ class GaussianPrototypeClassifier(
         """The name of the distance, and whether the precision of the class is part of it."""
         in_distance = self.precisions_ is not None and self.encoder_.weighting == "prototype_and_distance"
         return self.distance or self.encoder_.distance, in_distance
+
+    @property
+    def _weighing(self) -> Weighing:
+        in_distance = self.encoder_.weighting == "prototype_and_distance"
+        return Weighing(self.weights == "uniform", self.prototype, self.distance or self.encoder_.distance, in_distance)
 
     def _learn(self, known: Examples | None, X: Any, y: Any, classes: Any = None) -> Self:
         with restored_on_error(self):
@@ -305,7 +316,7 @@ class GaussianPrototypeClassifier(
                 self._profile = None
                 if self.distance is not None:
                     find_distance(self.distance)
-                check_parameters(self.temperature, self.reject, self.weights)
+                check_parameters(self.temperature, self.reject, self.weights, self.prototype)
                 for name in ("n_features_in_", "feature_names_in_"):
                     self.__dict__.pop(name, None)  # left by an earlier fit on vectors
             embedded, seen = self._embed(X, reset=known is None)
@@ -313,7 +324,7 @@ class GaussianPrototypeClassifier(
             if classes is not None:
                 check_among(labels, read_labels(classes))
             if known is None:
-                examples = Examples.of(embedded, labels, seen.names, self.weights == "uniform")
+                examples = Examples.of(embedded, labels, seen.names, self._weighing)
             else:
                 examples = known.with_more(embedded, labels, seen.names)
             self._settle(examples)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,9 +13,44 @@ from gaussproto.data.labels import classes_of
 from gaussproto.errors import InputError, did_you_mean
 from gaussproto.formulas.confidence import left_out_distances
 from gaussproto.formulas.embedded import Embedded
-from gaussproto.formulas.prototype import class_prototypes, support_shares
+from gaussproto.formulas.prototype import class_prototypes, support_shares, trusted
+from gaussproto.formulas.trust import PrototypeRule, support_trust
 
 SAME = 1e-4  # relative difference below which two embeddings belong to the same image, up to rounding
+
+
+@dataclass(frozen=True)
+class Weighing:
+    """What an example counts in the prototype of its class."""
+
+    uniform: bool = False  # whether the precision is ignored
+    prototype: PrototypeRule = "mean"
+    distance: str = "euclidean"  # between examples and classes
+    in_distance: bool = False  # whether the precision of a class is part of the distance
+
+    def __call__(self, embedded: Embedded[np.ndarray], index: np.ndarray, way: int) -> Weighed:
+        """Weigh the examples of `way` classes. `index` is the class of each."""
+        x, s = embedded.map(lambda t: t.astype(np.float64))
+        s = None if self.uniform else s
+        in_distance = self.in_distance and s is not None
+        trust = None
+        with np.errstate(all="ignore"):  # the result is checked below
+            if self.prototype != "mean":
+                trust = support_trust(self.prototype, x, s, index, way, distance=self.distance, in_distance=in_distance)
+            p, s_class = class_prototypes(x, s, index, way, trust)
+        if not np.isfinite(p).all():
+            raise InputError("the mean of the embeddings overflows: the input values are too large; rescale them")
+        weights = s if trust is None else trusted(np.ones((len(x), 1)) if s is None else s, trust, x)
+        total = s_class if trust is None or s is not None else np.bincount(index, trust, way)[:, None]
+        return Weighed(Embedded(p, s_class), Embedded(x, weights), support_shares(weights, total, index))
+
+
+class Weighed(NamedTuple):
+    """The prototypes of C classes and the weights of their N examples."""
+
+    prototypes: Embedded[np.ndarray]  # (C, D), (C, E)
+    counted: Embedded[np.ndarray]  # (N, D), (N, E): each example with its precision, times how much it is trusted
+    shares: np.ndarray  # (N,) the share of each example in its prototype
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,12 +64,13 @@ class Examples:
     index: np.ndarray  # (N,) the class of each example
     prototypes: Embedded[np.ndarray]  # (C, D), (C, E)
     weights: np.ndarray  # (N,) the share of each example in its prototype
-    uniform: bool = False  # whether all examples of a class count the same, whatever their precision
+    weighing: Weighing
+    _counted: Embedded[np.ndarray]  # (N, D), (N, E) as they count in the prototypes
     _left_out: dict[tuple[str, bool], np.ndarray] = field(default_factory=dict)
 
     @classmethod
     def of(
-        cls, embedded: Embedded[np.ndarray], labels: Sequence[Hashable], names: Sequence[str], uniform: bool = False
+        cls, embedded: Embedded[np.ndarray], labels: Sequence[Hashable], names: Sequence[str], weighing: Weighing
     ) -> Examples:
         classes = classes_of(labels)
         if len(classes) < 2:
@@ -42,16 +79,12 @@ class Examples:
             )
         position = {label: c for c, label in enumerate(classes)}
         index = np.array([position[label] for label in labels])
-        x, s = _counted(embedded, uniform).map(lambda t: t.astype(np.float64))
-        p, s_class = class_prototypes(x, s, index, len(classes))
-        if not np.isfinite(p).all():
-            raise InputError("the mean of the embeddings overflows: the input values are too large; rescale them")
-        shares = support_shares(s, s_class, index)
-        return cls(embedded, list(labels), list(names), classes, index, Embedded(p, s_class), shares, uniform)
+        prototypes, counted, shares = weighing(embedded, index, len(classes))
+        return cls(embedded, list(labels), list(names), classes, index, prototypes, shares, weighing, counted)
 
     def with_more(self, embedded: Embedded[np.ndarray], labels: Sequence[Hashable], names: Sequence[str]) -> Examples:
         both = Embedded.join([self.embedded, embedded], np.concatenate)
-        return Examples.of(both, [*self.labels, *labels], [*self.names, *names], self.uniform)
+        return Examples.of(both, [*self.labels, *labels], [*self.names, *names], self.weighing)
 
     def without(self, label: Hashable) -> Examples:
         if label not in self.classes:
@@ -59,7 +92,7 @@ class Examples:
             raise InputError(f"unknown class {label!r}: {hint}")
         keep = np.flatnonzero(self.index != self.classes.index(label)).tolist()
         labels, names = [self.labels[i] for i in keep], [self.names[i] for i in keep]
-        return Examples.of(self.embedded[keep], labels, names, self.uniform)
+        return Examples.of(self.embedded[keep], labels, names, self.weighing)
 
     @property
     def shots(self) -> np.ndarray:
@@ -75,13 +108,8 @@ class Examples:
         """Return the `left_out_distances` of the examples, sorted. They are computed once."""
         metric = distance, in_distance
         if metric not in self._left_out:
-            counted = _counted(self.embedded, self.uniform)
-            self._left_out[metric] = np.sort(left_out_distances(counted, self.index, *metric))
+            self._left_out[metric] = np.sort(left_out_distances(self._counted, self.index, *metric))
         return self._left_out[metric]
-
-
-def _counted(embedded: Embedded[np.ndarray], uniform: bool) -> Embedded[np.ndarray]:
-    return Embedded(embedded.x) if uniform else embedded
 
 
 def not_known(

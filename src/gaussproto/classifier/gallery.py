@@ -13,13 +13,14 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from gaussproto.arrays import digest_of_arrays, read_arrays, write_arrays
 from gaussproto.classifier.confidence import Weights
 from gaussproto.classifier.encoders.card import Encoder
-from gaussproto.classifier.examples import Examples
+from gaussproto.classifier.examples import Examples, Weighing
 from gaussproto.classifier.profile import Profile
 from gaussproto.data.labels import from_json, to_json
 from gaussproto.errors import InputError, is_unicode, visible
 from gaussproto.files import lock_beside, locked
 from gaussproto.formulas.confidence import RATES, Calibration
 from gaussproto.formulas.embedded import Embedded
+from gaussproto.formulas.trust import PrototypeRule
 from gaussproto.setting_types import LARGEST_IMAGE, DistanceName, Ink, Prepare, first_problem
 
 METADATA = "gaussproto-gallery"
@@ -27,7 +28,18 @@ OLD_CHECKSUM = "sha256"  # in galleries of earlier versions
 VERSION = 2
 READABLE = (1, VERSION)
 # The parameters of the classifier, as the user passed them.
-PARAMETERS = ("ink", "prepare", "image_size", "mean", "std", "distance", "temperature", "reject", "weights")
+PARAMETERS = (
+    "ink",
+    "prepare",
+    "image_size",
+    "mean",
+    "std",
+    "distance",
+    "temperature",
+    "reject",
+    "weights",
+    "prototype",
+)
 
 
 class Settings(BaseModel):
@@ -50,6 +62,9 @@ class Settings(BaseModel):
     temperature: float | None = Field(gt=0, allow_inf_nan=False)
     reject: float | None = Field(default=None, ge=RATES[0], le=RATES[-1])
     weights: Weights = "precision"
+    prototype: PrototypeRule = "mean"  # in galleries of earlier versions
+    encoder_distance: DistanceName = "euclidean"  # what None means as the distance
+    in_distance: bool = False  # whether the precision of a class is part of the distance
     calibration: Calibration | None = None  # of the weights at the time of saving
     features: int | None = None  # size of a vector; None for images
     feature_names: list[str] | None = None
@@ -70,7 +85,10 @@ class Gallery(NamedTuple):
         return list(dict.fromkeys(self.labels))
 
     def examples(self) -> Examples:
-        return Examples.of(self.embedded, self.labels, self.names, self.settings.weights == "uniform")
+        settings = self.settings
+        distance = settings.distance or settings.encoder_distance
+        weighing = Weighing(settings.weights == "uniform", settings.prototype, distance, settings.in_distance)
+        return Examples.of(self.embedded, self.labels, self.names, weighing)
 
 
 def settings_of(clf: Any, encoder: Encoder) -> Settings:
@@ -84,6 +102,8 @@ def settings_of(clf: Any, encoder: Encoder) -> Settings:
         ink_used=encoder.ink,
         prepare_used=encoder.prepare,
         image_size_used=encoder.image_size,
+        encoder_distance=encoder.distance,
+        in_distance=encoder.weighting == "prototype_and_distance",
         calibration=encoder.calibration,
         features=getattr(clf, "n_features_in_", None),
         feature_names=None if feature_names is None else feature_names.tolist(),

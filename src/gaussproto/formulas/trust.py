@@ -27,7 +27,9 @@ MAJORITY = 3  # supports of a class that can outvote one
 STEPS = {"median": 40, "agreement": 3}
 WRONG = 0.2  # the share of wrong labels that `agreement` expects
 UNSEEN = 0.3  # the share of the wrong ones that belong to none of the classes
-SHARPNESS = 12.0  # a support this share of a typical distance nearer to another class is e times less likely to be right
+SHARPNESS = (
+    12.0  # a support this share of a typical distance nearer to another class is e times less likely to be right
+)
 LEAST = 1e-3  # trust of a support that is surely wrong: a class of nothing else still has a mean
 MOST_CLASSES = 2000  # that a support is compared with; of more classes, evenly spaced ones
 PAIRS = 4_000_000  # distances at once
@@ -111,9 +113,9 @@ def _median(supports: Supports, s: Any) -> Any:
 def _agreement(supports: Supports, s: Any, few: Any, distance: str, in_distance: bool) -> Any:
     """Estimate the probability that each label is right, given the prototypes, and the prototypes, given it, in turn.
 
-    A label is right with probability 1 - WRONG. A right support is as far from the prototype of the others of its class
-    as queries are, so its likelihood is exp(-d / T), as in the softmax of the classifier. A wrong one belongs to another
-    class, with the likelihood of that class, or to none, and then it is as far as the next class usually is.
+    A label is right with probability 1 - WRONG. The likelihood of a right support is exp(-d / T), as in the softmax of
+    a classifier, where d is its distance from the mean of the others of its class. A wrong one belongs to another class,
+    with the likelihood of that class, or to none, and then it is as far as the next class usually is.
     """
     x, kind = supports.x, find_distance(distance)
     s = ones_like(x[..., :1]) if s is None else s

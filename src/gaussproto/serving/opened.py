@@ -11,11 +11,12 @@ import numpy as np
 from gaussproto.classifier.confidence import Confidence, Weights
 from gaussproto.classifier.encoders.card import Encoder
 from gaussproto.classifier.estimator import GaussianPrototypeClassifier
+from gaussproto.classifier.examples import Weighing
 from gaussproto.classifier.inputs import Images
 from gaussproto.errors import InputError
 from gaussproto.formulas.distance import find_distance
 from gaussproto.formulas.embedded import Embedded
-from gaussproto.formulas.prototype import class_prototypes, support_shares
+from gaussproto.formulas.trust import PrototypeRule
 from gaussproto.serving.models import (
     Answer,
     Answers,
@@ -101,6 +102,7 @@ class OpenedGallery:
             temperature=parameters.get("temperature"),
             reject=self.stored.gallery.reject,
             weights=weights,
+            prototype=_prototype(weights),
         )
         names = [row.name for row in self.known]
         clf.restore(self.encoder, self.embedded, labels, names)
@@ -122,10 +124,11 @@ class OpenedGallery:
             return [], Embedded(np.empty((0, 1))), np.empty(0)
         place = {class_id: c for c, class_id in enumerate(ids)}
         index = np.array([place[class_id] for class_id in of_example])
-        x, s = self.embedded.map(lambda t: t.astype(np.float64))
-        s = None if weights == "uniform" else s
-        p, s_class = class_prototypes(x, s, index, len(ids))
-        return ids, Embedded(p, s_class), support_shares(s, s_class, index)
+        distance = self.stored.parameters.get("distance") or self.encoder.distance
+        in_distance = self.encoder.weighting == "prototype_and_distance"
+        weighing = Weighing(weights == "uniform", _prototype(weights), distance, in_distance)
+        prototypes, _, shares = weighing(self.embedded, index, len(ids))
+        return ids, prototypes, shares
 
     def whole(self, weights: Weights) -> GalleryOut:
         """Return the gallery with all classes and examples."""
@@ -244,6 +247,11 @@ class OpenedGallery:
         unit = CIRCLE * width / (2 * float(np.median(radii)))
         share = self.plane.share
         return PlaneOut(version=self.version, share=share, unit=unit, examples=examples, classes=classes)
+
+
+def _prototype(weights: Weights) -> PrototypeRule:
+    """Return the rule for prototypes. The vanilla network on the page takes plain means."""
+    return "mean" if weights == "uniform" else "agreement"
 
 
 def _radii(s: np.ndarray | None, N: int) -> np.ndarray:

@@ -24,6 +24,7 @@ def embedded():
 
 def fitted(embedded, weights="precision", **parameters):
     encoder = Encoder(embed=lambda x: Embedded(x), source="identity", digest="identity", takes_vectors=True)
+    parameters = {"prototype": "mean"} | parameters
     clf = gp.GaussianPrototypeClassifier("identity", weights=weights, **parameters)
     return clf.restore(encoder, embedded, LABELS, [""] * len(LABELS))
 
@@ -79,10 +80,10 @@ def test_equal_precisions_make_no_difference(embedded):
 
 def test_a_gallery_stores_the_choice(embedded, tmp_path, characters):
     drawings = characters.dense[:3, :3].flatten(0, 1)
-    clf = gp.GaussianPrototypeClassifier("drawings-small", weights="uniform").fit(drawings, list("aaabbbccc"))
-    clf.save(tmp_path / "x.gallery")
+    clf = gp.GaussianPrototypeClassifier("drawings-small", weights="uniform", prototype="mean")
+    clf.fit(drawings, list("aaabbbccc")).save(tmp_path / "x.gallery")
     loaded = gp.load(tmp_path / "x.gallery")
-    assert loaded.weights == "uniform"
+    assert (loaded.weights, loaded.prototype) == ("uniform", "mean")
     np.testing.assert_allclose(loaded.prototypes_, clf.prototypes_)
     more = characters.dense[:3, 3]
     for each in (clf, loaded):

@@ -18,7 +18,7 @@ KINDS = ("none", "radius", "diagonal", "full")
 def points(seed, *shape, spread=0.3):
     """Supports of well separated classes, (..., C, K, D)."""
     rng = np.random.default_rng(seed)
-    *lead, C, K, D = shape
+    *lead, C, _, D = shape
     return 4 * rng.normal(size=(*lead, C, 1, D)) + spread * rng.normal(size=shape)
 
 
@@ -38,20 +38,22 @@ def test_tensors_lists_and_batches_agree(rule, kind):
     x, s = points(0, 3, 6, 4, 5), precisions(0, kind, 3, 6, 4, 5)
     batch = support_trust(rule, x, s)
     assert batch.shape == (3, 6, 4)
-    assert (batch > 0).all() and (batch <= 1).all()
+    assert (batch > 0).all()
+    assert (batch <= 1).all()
     tensors = support_trust(rule, torch.tensor(x), None if s is None else torch.tensor(s))
-    np.testing.assert_allclose(tensors.numpy(), batch, rtol=1e-7, atol=1e-10)
+    close = {"rtol": 1e-4, "atol": 1e-6} if rule == "median" else {"rtol": 1e-8}  # it stops when all classes are still
+    np.testing.assert_allclose(tensors.numpy(), batch, **close)
     for one in range(3):
         alone = support_trust(rule, x[one], None if s is None else s[one])
-        np.testing.assert_allclose(alone, batch[one], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(alone, batch[one], **close)
         order = np.random.default_rng(one).permutation(24)
         flat = x[one].reshape(24, 5)[order]
         weights = None if s is None else s[one].reshape(24, *s.shape[3:])[order]
         listed = support_trust(rule, flat, weights, np.repeat(np.arange(6), 4)[order])
-        np.testing.assert_allclose(listed, batch[one].reshape(24)[order], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(listed, batch[one].reshape(24)[order], **close)
 
 
-@pytest.mark.parametrize("rule", ("mean", *RULES))
+@pytest.mark.parametrize("rule", ["mean", *RULES])
 @pytest.mark.parametrize("K", [1, 2])
 def test_one_and_two_supports_give_the_mean(rule, K):
     x, s = points(1, 5, K, 3), precisions(1, "radius", 5, K, 3)
@@ -193,7 +195,7 @@ def test_many_classes_are_compared_with_some(monkeypatch):
     monkeypatch.setattr("gaussproto.formulas.trust.MOST_CLASSES", 10)
     monkeypatch.setattr("gaussproto.formulas.trust.PAIRS", 70)
     some = support_trust("agreement", flat, labels=labels)
-    assert everything[12] < 0.05 and some[12] < 0.05
+    assert max(everything[12], some[12]) < 0.05
     assert np.delete(some, 12).min() > 0.9
 
 

@@ -45,6 +45,9 @@ class Weighing:
         return Weighed(Embedded(p, s_class), Embedded(x, weights), support_shares(weights, total, index))
 
 
+MEANS = Weighing()
+
+
 class Weighed(NamedTuple):
     """The prototypes of C classes and the weights of their N examples."""
 
@@ -70,8 +73,9 @@ class Examples:
 
     @classmethod
     def of(
-        cls, embedded: Embedded[np.ndarray], labels: Sequence[Hashable], names: Sequence[str], weighing: Weighing
-    ) -> Examples:
+        cls, embedded: Embedded[np.ndarray], labels: Sequence[Hashable], names: Sequence[str],
+        weighing: Weighing = MEANS,
+    ) -> Examples:  # fmt: skip
         classes = classes_of(labels)
         if len(classes) < 2:
             raise InputError(

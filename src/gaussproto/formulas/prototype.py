@@ -97,10 +97,13 @@ class Supports:
         return divide(self.total(times(s, self.x)), s_class), s_class
 
     def mean_of_others(self, s: Any) -> tuple[Any, Any]:
-        """Return the weighted mean of the other supports of the class, and the sum of their weights."""
-        sx = times(s, self.x)
-        others = self.spread(self.total(s)) - s
-        return divide(self.spread(self.total(sx)) - sx, others), others
+        """Return the weighted mean of the other supports of the class, and the sum of their weights.
+
+        A support that is alone in its class stands for the others.
+        """
+        taken = trusted(s, self.spread(self.shots)[..., 0] > 1, self.x)
+        s_others = self.spread(self.total(s)) - taken
+        return divide(self.spread(self.total(times(s, self.x))) - times(taken, self.x), s_others), s_others
 
 
 def times(s: Any, x: Any) -> Any:

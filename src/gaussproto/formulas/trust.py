@@ -24,7 +24,8 @@ from gaussproto.formulas.prototype import Supports, times, trusted
 PrototypeRule = Literal["mean", "median", "agreement"]
 
 MAJORITY = 3  # supports of a class that can outvote one
-STEPS = {"median": 40, "agreement": 3}
+MEDIAN_STEPS, STILL = 300, 1e-9  # at most; it stops when a step is this share of a typical distance
+AGREEMENT_STEPS = 3  # more change nothing
 WRONG = 0.2  # the share of wrong labels that `agreement` expects
 UNSEEN = 0.3  # the share of the wrong ones that belong to none of the classes
 SHARPNESS = (
@@ -98,31 +99,39 @@ def _median(supports: Supports, s: Any) -> Any:
     """
     x = supports.x
     s = ones_like(x[..., :1]) if s is None else s
-    trust = ones_like(x[..., 0])
-    for _ in range(STEPS["median"]):
+    trust, earlier = ones_like(x[..., 0]), None
+    for _ in range(MEDIAN_STEPS):
         p, _ = supports.mean(trusted(s, trust, x))
+        if earlier is not None and _is_still(p, earlier, x):
+            break
+        earlier = p
         away = x - supports.spread(p)
         squared = (away * times(s, away)).sum(-1)  # (..., C, K) or (N,)
-        near = _per_class(supports, squared) * 1e-12  # a support at the median itself
-        away_from = (squared + near + _tiny(x)) ** 0.5
-        trust = 1 / away_from
+        least = 1e-12 * _per_class(supports, squared) + _tiny(x)  # a support at the median itself
+        trust = (squared + least) ** -0.5
         trust = trust / _largest(supports, trust)
     return trust
+
+
+def _is_still(p: Any, earlier: Any, x: Any) -> bool:
+    scale = _constant(x - x.reshape(-1, x.shape[-1])[0]) ** 2
+    moved = _constant(p - earlier) ** 2
+    return bool(moved.max() <= STILL**2 * scale.mean())
 
 
 def _agreement(supports: Supports, s: Any, few: Any, distance: str, in_distance: bool) -> Any:
     """Estimate the probability that each label is right, given the prototypes, and the prototypes, given it, in turn.
 
     A label is right with probability 1 - WRONG. The likelihood of a right support is exp(-d / T), as in the softmax of
-    a classifier, where d is its distance from the mean of the others of its class. A wrong one belongs to another class,
-    with the likelihood of that class, or to none, and then it is as far as the next class usually is.
+    a classifier, where d is its distance from the mean of the others of its class. A wrong one belongs to another
+    class, with the likelihood of that class, or to none, and then it is as far as the next class usually is.
     """
     x, kind = supports.x, find_distance(distance)
     s = ones_like(x[..., :1]) if s is None else s
     w = supports.spread(supports.total(s) / _shots(supports, s)) + 0 * s  # at first, all count the same
     trust = ones_like(x[..., 0])
     with np.errstate(all="ignore"):  # classes of one support have no others, and callers replace their trust
-        for _ in range(STEPS["agreement"]):
+        for _ in range(AGREEMENT_STEPS):
             p, s_class = supports.mean(w)
             others, s_others = supports.mean_of_others(w)
             metric = s_others[(slice(None),) * (x.ndim - 1) + (None,)] if in_distance else None

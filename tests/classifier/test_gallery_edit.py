@@ -83,7 +83,7 @@ def test_removing_a_class_is_fitting_without_it(mine, gaussproto):
     assert (found["removed_examples"], found["classes"], found["total_examples"]) == (2, 2, 4)
     keep = [0, 2, 3, 5]
     names = [f"mine/{label}/{i}.png" for i, label in zip(keep, ["ant", "ant", "cow", "ant"], strict=True)]
-    clf, expected = load(mine), fitted(["ant", "ant", "cow", "ant"], VECTORS[keep], names=names)
+    clf, expected = load(mine), fitted(["ant", "ant", "cow", "ant"], VECTORS[keep], names=names, distance="cosine")
     np.testing.assert_array_equal(clf.example_embeddings_, expected.example_embeddings_)
     np.testing.assert_array_equal(clf.prototypes_, expected.prototypes_)
     assert clf.classes_.tolist() == ["ant", "cow"]
@@ -182,7 +182,7 @@ def test_a_new_name_gets_the_type_of_the_others(labels, old, new, expected):
 def test_joining_is_fitting_with_one_label(mine, gaussproto):
     found = json.loads(ok(gaussproto("gallery", "rename", mine, "cow", "bee", "--join", "--json")))
     assert (found["old"], found["new"], found["joined"], found["renamed_examples"]) == ("cow", "bee", True, 1)
-    clf, expected = load(mine), fitted(["ant", "bee", "ant", "bee", "bee", "ant"])
+    clf, expected = load(mine), fitted(["ant", "bee", "ant", "bee", "bee", "ant"], distance="cosine")
     np.testing.assert_array_equal(clf.prototypes_, expected.prototypes_)
     assert clf.example_labels_.tolist() == expected.example_labels_.tolist()
 
@@ -219,7 +219,8 @@ def test_merging_again_adds_nothing(mine, tmp_path, gaussproto):
     found = json.loads(ok(gaussproto("gallery", "merge", "both", "both", other, mine, mine, "--json")))
     assert found["known"] == 2 + 6 + 6
     assert (tmp_path / "both").read_bytes() == before
-    clf, expected = load(tmp_path / "both"), fitted(["ant", "bee", "ant", "cow", "bee", "ant", "dog"])
+    clf = load(tmp_path / "both")
+    expected = fitted(["ant", "bee", "ant", "cow", "bee", "ant", "dog"], distance="cosine")
     np.testing.assert_array_equal(clf.prototypes_, expected.prototypes_)
     assert (clf.distance, clf.temperature, clf.reject) == ("cosine", 0.5, 0.05)
 

@@ -161,7 +161,8 @@ def test_a_class_of_nothing_but_strangers_has_a_mean():
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize(("kind", "in_distance"), [("none", False), ("radius", False), ("diagonal", True)])
-def test_gradients_are_right(rule, kind, in_distance):
+def test_gradients_are_right(rule, kind, in_distance, monkeypatch):
+    monkeypatch.setattr("gaussproto.formulas.trust.MEDIAN_STEPS", 12)
     x, s = points(9, 3, 3, 2, spread=1.0), precisions(9, kind, 3, 3, 2)
 
     def prototype(x, *s):

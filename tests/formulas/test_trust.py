@@ -41,7 +41,7 @@ def test_tensors_lists_and_batches_agree(rule, kind):
     assert (batch > 0).all()
     assert (batch <= 1).all()
     tensors = support_trust(rule, torch.tensor(x), None if s is None else torch.tensor(s))
-    close = {"rtol": 1e-4, "atol": 1e-6} if rule == "median" else {"rtol": 1e-8}  # it stops when all classes are still
+    close = {"rtol": 1e-2, "atol": 1e-4} if rule == "median" else {"rtol": 1e-8}  # it stops when all classes are still
     np.testing.assert_allclose(tensors.numpy(), batch, **close)
     for one in range(3):
         alone = support_trust(rule, x[one], None if s is None else s[one])

@@ -24,8 +24,8 @@ from gaussproto.formulas.prototype import Supports, times, trusted
 PrototypeRule = Literal["mean", "median", "agreement"]
 
 MAJORITY = 3  # supports of a class that can outvote one
-MEDIAN_STEPS, STILL = 300, 1e-9  # at most; it stops when a step is this share of a typical distance
-AGREEMENT_STEPS = 3  # more change nothing
+MEDIAN_STEPS, STILL = 200, 1e-6  # at most; it stops when a step is this share of a typical distance
+AGREEMENT_STEPS = 4  # more change nothing
 WRONG = 0.2  # the share of wrong labels that `agreement` expects
 UNSEEN = 0.3  # the share of the wrong ones that belong to none of the classes
 SHARPNESS = (
@@ -125,20 +125,28 @@ def _agreement(supports: Supports, s: Any, few: Any, distance: str, in_distance:
     A label is right with probability 1 - WRONG. The likelihood of a right support is exp(-d / T), as in the softmax of
     a classifier, where d is its distance from the mean of the others of its class. A wrong one belongs to another
     class, with the likelihood of that class, or to none, and then it is as far as the next class usually is.
+
+    An image of low precision is far from everything, and so is a mean of such images. Distances are therefore divided
+    by the standard deviation that the precisions predict, and images of high precision decide what is typical.
     """
     x, kind = supports.x, find_distance(distance)
     s = ones_like(x[..., :1]) if s is None else s
+    size = _sizes(s, x)  # (..., C, K) or (N,)
     w = supports.spread(supports.total(s) / _shots(supports, s)) + 0 * s  # at first, all count the same
     trust = ones_like(x[..., 0])
-    with np.errstate(all="ignore"):  # classes of one support have no others, and callers replace their trust
+    power = 0.0 if in_distance else kind.power / 2  # the metric of the class already contains its precision
+    with np.errstate(all="ignore"):  # callers check the result
         for _ in range(AGREEMENT_STEPS):
             p, s_class = supports.mean(w)
             others, s_others = supports.mean_of_others(w)
+            of_class, of_others = _variances(supports, _sizes(w, x), size)
             metric = s_others[(slice(None),) * (x.ndim - 1) + (None,)] if in_distance else None
             own = kind.value(x[..., None, :], others[..., None, :], metric)[..., 0, 0]
-            T = _typical(supports, own, few) / SHARPNESS + _tiny(x)
-            nearest, among = _other_classes(supports, kind, p, s_class if in_distance else None, T)
-            unseen = -_typical(supports, nearest, few) / T
+            own = own / (1 / size + of_others) ** power
+            T = _typical(supports, own, size, few) / SHARPNESS + _tiny(x)
+            metric = s_class if in_distance else None
+            nearest, among = _other_classes(supports, kind, p, metric, of_class, size, power, T)
+            unseen = -_typical(supports, nearest, size, few) / T
             wrong = _logaddexp(among + math.log(1 - UNSEEN), unseen + math.log(UNSEEN))
             odds = math.log((1 - WRONG) / WRONG) - own / T - wrong
             trust = _sigmoid(odds).clip(LEAST)
@@ -146,44 +154,74 @@ def _agreement(supports: Supports, s: Any, few: Any, distance: str, in_distance:
     return trust
 
 
-def _other_classes(supports: Supports, kind: Any, p: Any, metric: Any, T: Any) -> tuple[Any, Any]:
+def _sizes(s: Any, x: Any) -> Any:
+    """Return one number for each precision, the mean over its dimensions."""
+    if s.ndim == x.ndim:
+        return s.mean(-1)
+    return s.diagonal(dim1=-2, dim2=-1).mean(-1) if is_tensor(s) else s.diagonal(axis1=-2, axis2=-1).mean(-1)
+
+
+def _variances(supports: Supports, w: Any, size: Any) -> tuple[Any, Any]:
+    """Return the variance of each class's weighted mean, (..., C), and of the mean of the others for each support."""
+    parts = w**2 / size
+    total, squares = supports.total(w[..., None]), supports.total(parts[..., None])  # (..., C, 1)
+    alone = supports.spread(supports.shots)[..., 0] <= 1
+    rest = supports.spread(total)[..., 0] - w * ~alone
+    of_others = (supports.spread(squares)[..., 0] - parts * ~alone) / rest**2
+    return (squares / total**2)[..., 0], of_others
+
+
+def _other_classes(
+    supports: Supports, kind: Any, p: Any, metric: Any, variance: Any, size: Any, power: float, T: Any
+) -> tuple[Any, Any]:
     """Return the distance of each support from the nearest other class, and the logarithm of its mean likelihood."""
     x, C = supports.x, p.shape[-2]
     if supports.labels is None:
-        K = x.shape[-2]
-        own = np.repeat(np.arange(C), K)
-        flat = x.reshape(*x.shape[:-3], C * K, x.shape[-1])
+        own = np.repeat(np.arange(C), x.shape[-2])
+        x, size = (
+            t.reshape(*t.shape[: supports.x.ndim - 3], len(own), *t.shape[supports.x.ndim - 1 :]) for t in (x, size)
+        )
     else:
-        own, flat = np.asarray(supports.labels.cpu() if is_tensor(x) else supports.labels), x
+        own = np.asarray(supports.labels.cpu() if is_tensor(x) else supports.labels)
     classes = np.unique(np.linspace(0, C - 1, min(C, MOST_CLASSES)).round().astype(int))
     if len(classes) < C:
-        p, metric = p[..., classes, :], None if metric is None else metric[:, classes]
-    block = max(1, PAIRS // len(classes)) if flat.ndim == 2 else len(own)
+        p, variance = p[..., classes, :], variance[..., classes]
+        metric = None if metric is None else metric[classes]
+    block = max(1, PAIRS // len(classes)) if x.ndim == 2 else len(own)
     parts = []
     for start in range(0, len(own), block):
         rows = slice(start, start + block)
-        d = kind.value(flat[..., rows, :], p, metric)
+        d = kind.value(x[..., rows, :], p, metric)
+        d = d / (1 / size[..., rows, None] + variance[..., None, :]) ** power
         is_own = own[rows, None] == classes
         d = _where(_as(is_own, d), math.inf, d)
         parts.append((_least(d), _logsumexp(-d / T) - _as(np.log((~is_own).sum(-1)), d)))
     nearest, among = (_join(each) for each in zip(*parts, strict=True))
-    return nearest.reshape(x.shape[:-1]), among.reshape(x.shape[:-1])
+    return nearest.reshape(supports.x.shape[:-1]), among.reshape(supports.x.shape[:-1])
 
 
-def _typical(supports: Supports, d: Any, few: Any) -> Any:
-    """Return the median over the supports of each episode, a number or (..., 1, 1). Classes of one or two are left out.
+def _typical(supports: Supports, d: Any, size: Any, few: Any) -> Any:
+    """Return the median over the supports of an episode, each weighted by its precision: a number or (..., 1, 1).
 
-    It is a constant, so that no gradient flows through it.
+    Classes of one or two supports are left out. It is a constant, so that no gradient flows through it.
     """
+    d, size = _constant(d), _constant(size)
     if supports.labels is not None:
-        return _middle(_constant(d)[~few])
-    values = _constant(d)
-    return _middle(values.reshape(*values.shape[:-2], -1))[..., None, None]
+        return _middle(d[~few], size[~few])
+    lead = d.shape[:-2]
+    return _middle(d.reshape(*lead, -1), size.reshape(*lead, -1))[..., None, None]
 
 
-def _middle(values: Any) -> Any:
-    ordered = values.sort(-1).values if is_tensor(values) else np.sort(values, axis=-1)
-    return ordered[..., (values.shape[-1] - 1) // 2]
+def _middle(values: Any, weights: Any) -> Any:
+    """Return the weighted median over the last axis."""
+    order = values.argsort(-1)
+    if is_tensor(values):
+        total = weights.gather(-1, order).cumsum(-1)
+        middle = (2 * total < total[..., -1:]).sum(-1, keepdim=True)
+        return values.gather(-1, order.gather(-1, middle))[..., 0]
+    total = np.take_along_axis(weights, order, -1).cumsum(-1)
+    middle = (2 * total < total[..., -1:]).sum(-1, keepdims=True)
+    return np.take_along_axis(values, np.take_along_axis(order, middle, -1), -1)[..., 0]
 
 
 def _shots(supports: Supports, s: Any) -> Any:

@@ -11,8 +11,8 @@ from itertools import count
 import httpx
 from sqlalchemy import create_engine, text
 
-from benchmarks.hostile import as_text, png_of
 from benchmarks.served import Server
+from benchmarks.target import as_text, png_of
 
 CLIENTS = 4
 LATEST = 0.6  # seconds until the kill

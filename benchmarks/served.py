@@ -23,6 +23,7 @@ from gaussproto.errors import InputError
 
 ADDRESS = re.compile(r"the studio is at (http://\S+?)/(?:#token=(\S+))? ")
 START = 60.0  # seconds
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 POSTGRES = "/usr/lib/postgresql"  # where Debian puts its versions
 NOBODY = ("postgres", "nobody")  # users that may run PostgreSQL, which refuses to run as root
 
@@ -38,6 +39,7 @@ class Server:
 
     def __init__(self, store: Path | str, *options: str, ready: bool = True) -> None:
         command = [sys.executable, "-m", "gaussproto", "serve", "--port", "0", "--no-open", "--store", str(store)]
+        self.store = store
         self.log = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 (closed with the server)
         self.started = time.perf_counter()
         self.process = subprocess.Popen([*command, *options], stderr=self.log, stdin=subprocess.DEVNULL)
@@ -45,7 +47,12 @@ class Server:
         self.token = options[options.index("--token") + 1] if "--token" in options else printed
         headers = {"authorization": f"Bearer {self.token}"} if self.token else {}
         self.client = httpx.Client(base_url=f"{self.url}/api/v1", headers=headers, timeout=60, trust_env=False)
-        while ready and self.client.get("/ready").status_code != 200:
+        if ready:
+            self.wait()
+
+    def wait(self) -> None:
+        """Wait until the server can classify."""
+        while self.client.get("/ready").status_code != 200:
             self._check_time()
 
     @property
@@ -92,6 +99,11 @@ def running(store: Path | str, *options: str, **named: Any) -> Iterator[Server]:
     finally:
         if server.process.poll() is None:
             server.stop()
+
+
+def chromium() -> str | None:
+    """Return the path of Chromium, or None."""
+    return next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
 def postgres_folder() -> Path | None:

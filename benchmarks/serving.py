@@ -1,6 +1,6 @@
-"""Measure the server: speed, memory, hostile requests and kills. Stop other programs first.
+"""Measure the server and the page: speed, memory, hostile requests and kills. Stop other programs first.
 
-    python -m benchmarks.serving [--only start|load|memory|hostile|kills] [--quick] [--write]
+    python -m benchmarks.serving [--only start|strokes|load|memory|hostile|kills] [--quick] [--write]
 
 The clients run on the same machine as the server.
 """
@@ -17,18 +17,23 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
+import numpy as np
+
 from benchmarks import hostile
 from benchmarks.command import parser, run
 from benchmarks.kills import Kills
 from benchmarks.load import Load, drive
-from benchmarks.served import Server, postgres_folder, running, running_postgres
+from benchmarks.served import Server, chromium, postgres_folder, running, running_postgres
+from benchmarks.strokes import page_weight, stroke_times
+from benchmarks.target import END, FORM, content_of, make_target, part
 from gaussproto.cli import console
 from gaussproto.cli.console import Bars
+from gaussproto.errors import InputError
 from gaussproto.provenance import machine
 
 CLIENTS, REQUESTS = 16, 4_000
 MEMORY_REQUESTS, MEMORY_PARTS = 50_000, 10
-HOSTILE, KILLS, STARTS = 2_000, 50, 5
+HOSTILE, KILLS, STARTS, STROKES = 2_000, 50, 5, 100
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "serving.md"
 QUICK = 20  # times fewer of everything
 Row = list[str]
@@ -36,17 +41,14 @@ Row = list[str]
 
 def main() -> int:
     options = parser(__doc__)
-    options.add_argument("--only", choices=["start", "load", "memory", "hostile", "kills"], help="only one of these")
+    options.add_argument("--only", choices=list(PARTS), help="only one of these")
     options.add_argument("--quick", action="store_true", help="a twentieth of the requests, for a first impression")
     options.add_argument("--write", action="store_true", help="put the table into docs/serving.md")
     chosen = options.parse_args()
     share = QUICK if chosen.quick else 1
-    parts: dict[str, Callable[[int, Bars, Path], list[Row]]] = {
-        "start": start, "load": load, "memory": memory, "hostile": hostile_requests, "kills": kills,
-    }  # fmt: skip
     rows = list[Row]()
     with console.progress_bars() as bars:
-        for name, part in parts.items():
+        for name, part in PARTS.items():
             if chosen.only in (None, name):
                 with tempfile.TemporaryDirectory(prefix="serving-") as folder:
                     rows += part(share, bars, Path(folder))
@@ -57,10 +59,16 @@ def main() -> int:
 
 
 def with_table(page: str, rows: list[Row]) -> str:
-    """Return the page with a new table, and the machine that it was measured on."""
+    """Return the page with new rows in its table, and the machine that they were measured on.
+
+    A row takes the place of the one that measured the same. Other rows stay.
+    """
     begin, end = "<!-- measured by benchmarks.serving -->", "<!-- end of the measurements -->"
-    before, after = page.partition(begin)[0], page.partition(end)[2]
-    table = "\n".join(f"| {' | '.join(row)} |" for row in [["measured", "result"], ["---", "---"], *rows])
+    before, rest = page.split(begin)
+    found, after = rest.split(end)
+    known = {row[0]: row for line in found.splitlines() if len(row := line.strip("| ").split(" | ")) == 2}
+    known |= {row[0]: row for row in rows}
+    table = "\n".join(f"| {' | '.join(row)} |" for row in known.values())
     return f"{before}{begin}\n{table}\n\nMachine: {machine().processor}, {os.cpu_count()} cores.\n{end}{after}"
 
 
@@ -71,11 +79,29 @@ def start(share: int, bars: Bars, folder: Path) -> list[Row]:
     times = []
     for done in range(max(1, STARTS // share)):
         with running(folder / "s.sqlite", ready=False) as server:
-            answer = server.client.post(f"{path}/classify", content=bodies[0], headers={"content-type": hostile.FORM})
+            answer = server.client.post(f"{path}/classify", content=bodies[0], headers={"content-type": FORM})
             assert answer.status_code == 200, answer.text
             times.append(time.perf_counter() - server.started)
         bars("start", done + 1, STARTS)
-    return [["first answer after the start, median", f"{median(times):.2f} s"]]
+    return [[f"first answer after the start, median of {len(times)}", f"{median(times):.2f} s"]]
+
+
+def strokes(share: int, bars: Bars, folder: Path) -> list[Row]:
+    """Draw in the page with Chromium, and measure the time from the end of a stroke to its answer on the screen."""
+    if chromium() is None:
+        raise InputError("Chromium is not installed: run scripts/debian.sh")
+    count = max(5, STROKES // share)
+    with running(folder / "s.sqlite") as server:
+        size = page_weight(server)
+        times = stroke_times(server, count, lambda done: bars("strokes", done, count))
+    middle, nine, most = np.percentile(times, [50, 90, 95])
+    text = (
+        f"median {middle:.0f} ms, 90 % within {nine:.0f} ms, 95 % within {most:.0f} ms, all within {times.max():.0f} ms"
+    )
+    return [
+        ["everything that the page loads", f"{size / 1000:.0f} kB"],
+        [f"from the end of a stroke to the answer on the page, {count} strokes", text],
+    ]
 
 
 def load(share: int, bars: Bars, folder: Path) -> list[Row]:
@@ -114,15 +140,15 @@ def hostile_requests(share: int, bars: Bars, folder: Path) -> list[Row]:
     statuses, wrong = Counter[int](), Counter[str]()
     count = max(2 * len(hostile.KINDS), HOSTILE // share)
     with running(folder / "s.sqlite") as server:
-        target = hostile.make_target(server)
-        before = hostile.content_of(server)
+        target = make_target(server)
+        before = content_of(server)
         for done, (name, ask) in enumerate(hostile.requests(count), start=1):
             status = ask(target)
             statuses[status] += 1
             if not hostile.is_refusal(name, status):
                 wrong[f"{name}: {status}"] += 1
             bars("hostile requests", done, count)
-        changed = hostile.content_of(server) != before
+        changed = content_of(server) != before
     listed = ", ".join(f"{n} x {status or 'closed'}" for status, n in sorted(statuses.items()))
     text = f"FAILED: {dict(wrong)}, store changed: {changed}" if wrong or changed else f"{listed}; store unchanged"
     return [[f"{count:,} malformed requests of {len(hostile.KINDS)} kinds", text]]
@@ -155,19 +181,24 @@ def fill(server: Server) -> tuple[str, list[bytes]]:
     sample = {"id": "invented-1", "classes": 5, "shots": 3}
     queries = client.post(f"{path}/samples", json=sample).json()["queries"]
     images = [base64.b64decode(each["image"]) for each in queries]
-    return path, [hostile.part("files", "query.png", image) + hostile.END for image in images]
+    return path, [part("files", "query.png", image) + END for image in images]
 
 
 def send(server: Server, path: str, bodies: list[bytes], clients: int, requests: int) -> Load:
     """Classify from another process, so that the clients do not wait for this one."""
     whole = f"/api/v1{path}/classify"
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(drive, (server.url, whole, hostile.FORM, bodies, clients, requests))
+        return pool.apply(drive, (server.url, whole, FORM, bodies, clients, requests))
 
 
 def shown(found: Load) -> str:
     times = f"p50 {found.percentile(50):.0f} ms, p99 {found.percentile(99):.0f} ms"
     return f"{found.rate:.0f} requests a second, {times}, {found.errors} errors"
+
+
+PARTS: dict[str, Callable[[int, Bars, Path], list[Row]]] = {
+    "start": start, "strokes": strokes, "load": load, "memory": memory, "hostile": hostile_requests, "kills": kills,
+}  # fmt: skip
 
 
 if __name__ == "__main__":

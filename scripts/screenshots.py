@@ -4,7 +4,6 @@ Needs Chromium, and `pip install playwright httpx`. The symbols are drawn by the
 the way of a newcomer at the pace of a person, and prints the number of strokes, keys, clicks and seconds.
 """
 
-import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,10 +14,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from PIL import Image
-from playwright.sync_api import sync_playwright
 
 from benchmarks.served import Server, running
-from tests.serving.hand import PHONE, SYMBOLS, WIDE, draw, new_gallery, teach, vary
+from benchmarks.strokes import browsing, draw_slowly
+from benchmarks.strokes import open_page as open_in
+from tests.serving.hand import PHONE, SYMBOLS, draw, new_gallery, teach, vary
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 NAMES = ("circle", "triangle", "star", "house")
@@ -27,19 +27,12 @@ THOUGHT, STROKE, KEY = 2.0, 1.5, 0.25  # seconds: before a symbol is drawn, of a
 
 @contextmanager
 def studio() -> Iterator[tuple[Any, Server]]:
-    with TemporaryDirectory() as folder, running(Path(folder, "studio.db")) as server, sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+    with TemporaryDirectory() as folder, running(Path(folder, "studio.db")) as server, browsing() as browser:
         yield browser, server
-        browser.close()
 
 
 def open_page(browser: Any, server: Server, gallery: str, **options: Any) -> Any:
-    context = browser.new_context(device_scale_factor=2, **{"viewport": WIDE, **options})
-    context.add_init_script(f"localStorage['gaussproto-gallery'] ??= '{gallery}'")
-    page = context.new_page()
-    page.goto(server.url)
-    page.locator("#gallery-name", has_not_text="…").wait_for()
-    return page
+    return open_in(browser, server, gallery, device_scale_factor=2, **options)
 
 
 def picture(page: Any) -> Image.Image:
@@ -122,13 +115,9 @@ def walk(browser: Any, server: Server) -> None:
 
     def slowly(pad: str, name: str) -> int:
         page.wait_for_timeout(1000 * THOUGHT)
-        box = page.locator(pad).bounding_box()
         drawn = vary(SYMBOLS[name], random)
         for stroke in drawn:
-            for i, (x, y) in enumerate(stroke):
-                page.mouse.move(box["x"] + x * box["width"], box["y"] + y * box["height"])
-                page.mouse.down() if i == 0 else page.wait_for_timeout(1000 * STROKE / len(stroke))
-            page.mouse.up()
+            draw_slowly(page, pad, stroke, 1000 * STROKE / len(stroke))
         return len(drawn)
 
     for name in ("circle", "triangle", "cross"):

@@ -1,17 +1,17 @@
 import io
-import shutil
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
+from sqlalchemy import create_engine, text
 
-from benchmarks.served import Server, postgres_folder, running, running_postgres
+import gaussproto as gp
+from benchmarks.served import Server, chromium, postgres_folder, running, running_postgres
 from gaussproto.data.strokes import strokes
 from tests.serving.hand import WIDE, new_gallery
-
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
 @pytest.fixture(scope="session")
@@ -28,9 +28,18 @@ def png(pixels: np.ndarray) -> bytes:
     return file.getvalue()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def server(tmp_path_factory):
+    """One server for all tests that can share it: they use galleries of their own."""
     with running(tmp_path_factory.mktemp("store") / "studio.sqlite") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def guarded(tmp_path_factory):
+    """A server with a token and another name."""
+    store = tmp_path_factory.mktemp("store") / "guarded.sqlite"
+    with running(store, "--token", "a-token-of-the-tests", "--allow-host", "Studio.example") as server:
         yield server
 
 
@@ -47,6 +56,29 @@ def postgres():
         yield url
 
 
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def new_store(request, tmp_path_factory):
+    """A function that makes an empty store, of each kind."""
+    if request.param == "sqlite":
+        return lambda: str(tmp_path_factory.mktemp("store") / "s.sqlite")
+    url = request.getfixturevalue("postgres")
+
+    def create():
+        name = f"db{os.urandom(4).hex()}"
+        engine = create_engine(url, isolation_level="AUTOCOMMIT")
+        with engine.connect() as connection:
+            connection.execute(text(f"CREATE DATABASE {name}"))
+        engine.dispose()
+        return url.replace("/postgres?", f"/{name}?")
+
+    return create
+
+
+@pytest.fixture
+def store(new_store):
+    return new_store()
+
+
 @pytest.fixture
 def gallery(client, drawings):
     """Three classes of three examples: the path of a new gallery."""
@@ -57,14 +89,21 @@ def gallery(client, drawings):
     return path
 
 
+@pytest.fixture(scope="session")
+def clf(drawings):
+    """What the Python API makes of the examples of `gallery`."""
+    images = [Image.open(io.BytesIO(content)) for c in range(3) for content in drawings[c][:3]]
+    return gp.GaussianPrototypeClassifier("drawings-small", reject=0.05).fit(images, list("aaabbbccc"))
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install playwright")
-    if CHROMIUM is None:
+    if chromium() is None:
         pytest.skip("needs Chromium: apt install chromium")
     options = ["--no-sandbox", "--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream"]
     with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=options)
+        browser = started.chromium.launch(executable_path=chromium(), args=options)
         yield browser
         browser.close()
 

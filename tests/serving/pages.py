@@ -10,13 +10,17 @@ import pytest
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install playwright")
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs pip install axe-playwright-python")
 STATIC = Path(__file__).parents[2] / "src" / "gaussproto" / "serving" / "static"
+RESTED = """() => Promise.race([
+  Promise.allSettled(document.getAnimations().map((one) => one.finished)),  // colours that fade in
+  new Promise((done) => setTimeout(done, 450)),
+])"""
 expect = playwright.expect
 expect.set_options(timeout=15_000)  # a busy machine
 
 
 def check_access(page: Any) -> None:
     """No serious or critical finding by axe."""
-    page.wait_for_timeout(450)  # colours that fade in
+    page.evaluate(RESTED)
     found = axe.Axe().run(page).response["violations"]
     serious = [
         (v["id"], [n["html"][:150] for n in v["nodes"]]) for v in found if v["impact"] in ("serious", "critical")
@@ -25,7 +29,7 @@ def check_access(page: Any) -> None:
 
 
 def weight(page: Any, nth: int) -> float:
-    return float(page.locator(".weight-text").nth(nth).inner_text().rstrip(" %"))
+    return float(page.locator(".weight-text").nth(nth).inner_text().rstrip("\u00a0%"))
 
 
 def until(happened: Callable[[], bool], seconds: float = 10) -> None:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from benchmarks.served import running
+from benchmarks.target import files
 
 
 @pytest.fixture
@@ -88,14 +88,12 @@ def test_mistakes(gaussproto, server, named, images, tmp_path):
         assert sentence in err
 
 
-def test_a_token_is_sent(gaussproto, images, tmp_path, drawings, monkeypatch):
-    with running(tmp_path / "s.sqlite", "--token", "a-secret") as server:
-        path = f"/galleries/{server.client.post('/galleries', json={'name': 'mine'}).json()['id']}"
-        for c, name in enumerate("ab"):
-            files = [("files", ("x.png", drawings[c][0]))]
-            server.client.post(f"{path}/examples", data={"class": name}, files=files)
-        command = ["classify", "--server", server.url, "--gallery", "mine", images[0]]
-        assert "the token is missing or wrong" in gaussproto(*command)[2]
-        assert gaussproto(*command, "--token", "a-secret")[0] == 0
-        monkeypatch.setenv("GAUSSPROTO_TOKEN", "a-secret")
-        assert gaussproto(*command)[0] == 0
+def test_a_token_is_sent(gaussproto, guarded, images, drawings, monkeypatch):
+    path = f"/galleries/{guarded.client.post('/galleries', json={'name': 'mine'}).json()['id']}"
+    for c, name in enumerate("ab"):
+        guarded.client.post(f"{path}/examples", data={"class": name}, files=files(drawings[c][0]))
+    command = ["classify", "--server", guarded.url, "--gallery", "mine", images[0]]
+    assert "the token is missing or wrong" in gaussproto(*command)[2]
+    assert gaussproto(*command, "--token", guarded.token)[0] == 0
+    monkeypatch.setenv("GAUSSPROTO_TOKEN", guarded.token)
+    assert gaussproto(*command)[0] == 0

@@ -5,7 +5,7 @@ import sys
 
 
 def test_schemathesis_finds_nothing(server, tmp_path):
-    options = ["--max-examples", "10", "--seed", "1", "--no-color", "--generation-database=none"]
+    options = ["--max-examples", "6", "--seed", "1", "--no-color", "--generation-database=none"]
     # A text may be described correctly and still not be a name, an image or the name of an encoder.
     options += ["--exclude-checks", "positive_data_acceptance"]
     command = [sys.executable, "-m", "schemathesis.cli", "run", f"{server.url}/api/v1/openapi.json", *options]

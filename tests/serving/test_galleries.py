@@ -10,7 +10,8 @@ from gaussproto.serving import galleries
 from gaussproto.serving.bodies import Upload
 from gaussproto.serving.galleries import Galleries
 from gaussproto.serving.gallery_files import write_file
-from gaussproto.serving.store import NewExample, Store
+from gaussproto.serving.rows import NewExample
+from gaussproto.serving.store import Store
 from gaussproto.serving.worker import DEFAULT, BusyError, Worker
 
 

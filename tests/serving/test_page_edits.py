@@ -91,7 +91,7 @@ def test_undo_of_a_ready_set_takes_out_what_it_added(visit: Callable[..., Any]) 
     thumbs = page.locator(".thumb")
     page.locator(".ready-sets .button").first.click()
     expect(thumbs).to_have_count(15)
-    page.locator(".ready-sets summary").click()
+    page.locator(".ready-sets summary").first.click()
     page.locator(".ready-sets .button").first.click()  # the same classes again
     expect(thumbs).to_have_count(30)
     check_access(page)

@@ -1,6 +1,5 @@
 """What is acknowledged stays, whatever happens to the server, and several servers share one store."""
 
-import os
 import signal
 import sqlite3
 import threading
@@ -9,37 +8,25 @@ from contextlib import suppress
 
 import httpx
 import pytest
-from sqlalchemy import inspect, text
-from sqlalchemy.exc import DBAPIError
 
-from benchmarks.hostile import as_text
 from benchmarks.kills import Kills, check_integrity
 from benchmarks.served import Server, running
-from gaussproto.serving import schema
-from gaussproto.serving.schema import metadata
-from gaussproto.serving.store import Store
+from benchmarks.target import as_text, files
 
-ROUNDS = 3
+ROUNDS = 1  # benchmarks.serving kills 50 times
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def store(request, tmp_path):
-    """An empty store of each kind."""
-    if request.param == "sqlite":
-        return str(tmp_path / "s.sqlite")
-    url = request.getfixturevalue("postgres")
-    from sqlalchemy import create_engine
-
-    name = f"db{os.urandom(4).hex()}"
-    engine = create_engine(url, isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        connection.execute(text(f"CREATE DATABASE {name}"))
-    engine.dispose()
-    return url.replace("/postgres?", f"/{name}?")
+@pytest.fixture(scope="module")
+def pair(new_store):
+    """Two servers on one store."""
+    shared = new_store()
+    with running(shared, ready=False) as one, running(shared) as two:
+        one.wait()
+        yield one, two, shared
 
 
-def files(*contents):
-    return [("files", (f"{i}.png", content)) for i, content in enumerate(contents)]
+def new_path(server, name="shared"):
+    return f"/galleries/{server.client.post('/galleries', json={'name': name}).json()['id']}"
 
 
 def test_acknowledged_examples_survive_kill_9(store):
@@ -52,149 +39,104 @@ def test_acknowledged_examples_survive_kill_9(store):
     assert kills.acknowledged
 
 
-def test_a_second_server_sees_the_writes_of_the_first_within_a_second(store, drawings):
-    with running(store) as one, running(store) as two:
-        path = f"/galleries/{one.client.post('/galleries', json={'name': 'shared'}).json()['id']}"
-        for c, name in enumerate("ab"):
-            one.client.post(f"{path}/examples", data={"class": name}, files=files(*drawings[c][:2]))
-        assert two.client.post(f"{path}/classify", files=files(drawings[0][4])).json()["answers"][0]["answer"] == "a"
-        for c, name in ((2, "c"), (3, "d")):
-            version = one.client.post(f"{path}/examples", data={"class": name}, files=files(drawings[c][0])).json()[
-                "version"
-            ]
-            end = time.monotonic() + 1
-            while two.client.get(path).json()["version"] < version:
-                assert time.monotonic() < end
-                time.sleep(0.01)
-            answer = two.client.post(f"{path}/classify", files=files(drawings[c][4]), params={"top": 10}).json()
-            assert {each["name"] for each in answer["answers"][0]["classes"]} >= {name}
-        two.client.delete(path)
-        time.sleep(0.5)
-        assert one.client.get(path).status_code == 404
+def test_a_second_server_sees_the_writes_of_the_first_within_a_second(pair, drawings):
+    one, two, _ = pair
+    path = new_path(one)
+    for c, name in enumerate("ab"):
+        one.client.post(f"{path}/examples", data={"class": name}, files=files(*drawings[c][:2]))
+    assert two.client.post(f"{path}/classify", files=files(drawings[0][4])).json()["answers"][0]["answer"] == "a"
+    for c, name in ((2, "c"), (3, "d")):
+        added = one.client.post(f"{path}/examples", data={"class": name}, files=files(drawings[c][0])).json()
+        end = time.monotonic() + 1
+        while two.client.get(path).json()["version"] < added["version"]:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        answer = two.client.post(f"{path}/classify", files=files(drawings[c][4]), params={"top": 10}).json()
+        assert {each["name"] for each in answer["answers"][0]["classes"]} >= {name}
+    two.client.delete(path)
+    time.sleep(0.5)
+    assert one.client.get(path).status_code == 404
 
 
-def test_two_servers_write_at_once_and_lose_nothing(store, drawings):
-    with running(store) as one, running(store) as two:
-        path = f"/galleries/{one.client.post('/galleries', json={'name': 'shared'}).json()['id']}"
+def test_two_servers_write_at_once_and_lose_nothing(pair, drawings):
+    one, two, shared = pair
+    path = new_path(one)
 
-        def write(server, class_name):
-            for i in range(10):
-                example = {"class": class_name, "image": as_text(drawings[0][0]), "name": f"{class_name}{i}"}
-                assert server.client.post(f"{path}/examples", json={"examples": [example]}).status_code == 201
+    def write(server, class_name):
+        for i in range(10):
+            example = {"class": class_name, "image": as_text(drawings[0][0]), "name": f"{class_name}{i}"}
+            assert server.client.post(f"{path}/examples", json={"examples": [example]}).status_code == 201
 
-        threads = [threading.Thread(target=write, args=(server, f"{i}")) for i, server in enumerate((one, two))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        time.sleep(0.3)
-        whole = one.client.get(path).json()
-        assert whole["version"] == 21
-        assert sorted(len(each["examples"]) for each in whole["classes"]) == [10, 10]
-    assert check_integrity(store) == []
-
-
-def test_everything_is_there_after_a_restart(store, drawings):
-    with running(store) as server:
-        path = f"/galleries/{server.client.post('/galleries', json={'name': 'kept'}).json()['id']}"
-        for c, name in enumerate("ab"):
-            server.client.post(f"{path}/examples", data={"class": name}, files=files(*drawings[c][:2]))
-        whole, plane = server.client.get(path).json(), server.client.get(f"{path}/plane").json()
-        example = whole["classes"][0]["examples"][0]["id"]
-        image = server.client.get(f"{path}/examples/{example}/image").content
-    with running(store) as server:
-        assert server.client.get(path).json() == whole
-        assert server.client.get(f"{path}/plane").json() == plane
-        assert server.client.get(f"{path}/examples/{example}/image").content == image
+    threads = [threading.Thread(target=write, args=(server, f"{i}")) for i, server in enumerate((one, two))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    time.sleep(0.3)
+    whole = one.client.get(path).json()
+    assert whole["version"] == 21
+    assert sorted(len(each["examples"]) for each in whole["classes"]) == [10, 10]
+    assert check_integrity(shared) == []
 
 
-def test_sqlite_writes_are_durable(tmp_path):
-    store = Store(str(tmp_path / "s.sqlite"))
-    with store._writer.connect() as connection:
-        pragmas = {
-            name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in ("journal_mode", "synchronous")
-        }
-    store.close()
-    assert pragmas == {"journal_mode": "wal", "synchronous": 2}  # FULL
+def test_a_server_that_starts_later_finds_everything(pair, drawings):
+    one, _, shared = pair
+    path = new_path(one, "kept")
+    for c, name in enumerate("ab"):
+        one.client.post(f"{path}/examples", data={"class": name}, files=files(*drawings[c][:2]))
+    whole = one.client.get(path).json()
+    image = f"{path}/examples/{whole['classes'][0]['examples'][0]['id']}/image"
+    with running(shared) as later:
+        for asked in (path, f"{path}/plane", image):
+            assert later.client.get(asked).content == one.client.get(asked).content
 
 
-def described(engine):
-    """The tables as the database describes them."""
-    found = inspect(engine)
-    return {
-        name: (
-            [(each["name"], str(each["type"]).split()[0], each["nullable"]) for each in found.get_columns(name)],
-            sorted((each["constrained_columns"], str(each["options"])) for each in found.get_foreign_keys(name)),
-            sorted(str(each["name"]) for each in found.get_indexes(name)),
-            found.get_pk_constraint(name)["constrained_columns"],
-            [each["column_names"] for each in found.get_unique_constraints(name)],
-        )
-        for name in metadata.tables
-    }
+def test_a_deleted_gallery_comes_back_as_it_was(pair, drawings):
+    one, two, _ = pair
+    path = new_path(one, "mine")
+    for c, name in enumerate("ab"):
+        one.client.post(f"{path}/examples", data={"class": name}, files=files(*drawings[c][:2]))
+    before = one.client.get(path).json()
+    assert one.client.post(f"{path}/restore").status_code == 404  # it is not deleted
+    assert one.client.delete(path).status_code == 204
+    for refused in (one.client.get(path), one.client.delete(path), one.client.patch(path, json={"name": "x"})):
+        assert refused.status_code == 404
+    assert path.rpartition("/")[2] not in {each["id"] for each in one.client.get("/galleries").json()}
+    after = two.client.post(f"{path}/restore").json()
+    assert after["version"] > before["version"]
+    assert {**after, "version": 0, "changed": ""} == {**before, "version": 0, "changed": ""}
+    assert one.client.post(f"{path}/classify", files=files(drawings[0][4])).json()["answers"][0]["answer"] == "a"
+    assert one.client.delete(path, params={"forever": True}).status_code == 204
+    assert one.client.post(f"{path}/restore").status_code == 404
 
 
-def test_the_steps_of_the_store_lead_to_its_tables(store):
-    made = Store(store)
-    steps = described(made._engine)
-    metadata.drop_all(made._engine)
-    metadata.create_all(made._engine)
-    tables = described(made._engine)
-    made.close()
-    assert steps == tables
-
-
-def test_an_older_store_is_brought_up_to_date(store, monkeypatch):
-    made = Store(store)
-    gallery = made.create_gallery("kept", "drawings-small", {}, 0.05)
-    made.close()
-
-    def add_column(connection):
-        connection.execute(text("ALTER TABLE gaussproto_galleries ADD COLUMN note TEXT DEFAULT 'none'"))
-
-    monkeypatch.setattr(schema, "MIGRATIONS", [*schema.MIGRATIONS, add_column])
-    for _ in range(2):  # the second time, there is nothing to do
-        newer = Store(store)
-        with newer._reader.begin() as connection:
-            assert connection.execute(text("SELECT version FROM gaussproto_store")).all() == [(2,)]
-            rows = connection.execute(text("SELECT id, name, note FROM gaussproto_galleries")).all()
-        newer.close()
-        assert rows == [(gallery, "kept", "none")]
-
-
-def test_errors_of_the_database_do_not_show_what_is_stored(tmp_path):
-    store = Store(str(tmp_path / "s.sqlite"))
-    with store._writer.connect() as connection, pytest.raises(DBAPIError) as error:
-        connection.execute(text("SELECT nothing FROM gaussproto_galleries WHERE name = :name"), {"name": "secret"})
-    store.close()
-    assert "secret" not in str(error.value)
-
-
-def test_examples_are_embedded_again_if_the_weights_changed(tmp_path, drawings):
+def test_examples_are_embedded_again_if_the_weights_changed(server, drawings):
     """Changed weights show as another digest in the store."""
-    file = tmp_path / "s.sqlite"
-    with running(file) as server:
-        path = f"/galleries/{server.client.post('/galleries', json={'name': 'old'}).json()['id']}"
-        for c, name in enumerate("ab"):
-            server.client.post(f"{path}/examples", data={"class": name}, files=files(*drawings[c][:2]))
-        whole = server.client.get(path).json()
-        content = server.client.get(f"{path}/file").content
-        opened = f"/galleries/{server.client.post('/galleries/open', files={'file': ('x', content)}).json()['id']}"
-    with sqlite3.connect(file) as connection:
-        connection.execute("UPDATE gaussproto_examples SET digest = 'old', x = zeroblob(256)")
+    path = new_path(server, "old")
+    for c, name in enumerate("ab"):
+        server.client.post(f"{path}/examples", data={"class": name}, files=files(*drawings[c][:2]))
+    whole = server.client.get(path).json()
+    content = server.client.get(f"{path}/file").content
+    opened = f"/galleries/{server.client.post('/galleries/open', files={'file': ('x', content)}).json()['id']}"
+    with sqlite3.connect(server.store) as connection:
+        for gallery in (each.rpartition("/")[2] for each in (path, opened)):
+            old = "UPDATE gaussproto_examples SET digest = 'old', x = zeroblob(256) WHERE gallery = ?"
+            connection.execute(old, (gallery,))
+            connection.execute("UPDATE gaussproto_galleries SET version = version + 1 WHERE id = ?", (gallery,))
     connection.close()
-    with running(file) as server:
-        again = server.client.get(path).json()
-        assert again["version"] == whole["version"] + 1
-        for before, after in zip(whole["classes"], again["classes"], strict=True):
-            weights = [[e["weight"] for e in each["examples"]] for each in (before, after)]
-            assert weights[0] == pytest.approx(weights[1], rel=1e-4)
-        assert server.client.post(f"{path}/classify", files=files(drawings[1][4])).json()["answers"][0]["answer"] == "b"
-        answer = server.client.post(f"{opened}/classify", files=files(drawings[1][4]))
-        assert answer.status_code == 409
-        assert "4 examples without an image were made with other weights" in answer.json()["error"]
+    time.sleep(0.3)
+    again = server.client.get(path).json()
+    assert again["version"] == whole["version"] + 2
+    for before, after in zip(whole["classes"], again["classes"], strict=True):
+        weights = [[e["weight"] for e in each["examples"]] for each in (before, after)]
+        assert weights[0] == pytest.approx(weights[1], rel=1e-4)
+    assert server.client.post(f"{path}/classify", files=files(drawings[1][4])).json()["answers"][0]["answer"] == "b"
+    answer = server.client.post(f"{opened}/classify", files=files(drawings[1][4]))
+    assert answer.status_code == 409
+    assert "4 examples without an image were made with other weights" in answer.json()["error"]
 
 
-def test_a_stopping_server_finishes_what_it_accepted(tmp_path, drawings):
+def test_a_stopping_server_finishes_what_it_accepted_and_leaves_one_file(tmp_path, drawings):
     server = Server(tmp_path / "s.sqlite")
     path = f"/galleries/{server.client.post('/galleries', json={'name': 'x'}).json()['id']}"
     url, body = (
@@ -218,18 +160,9 @@ def test_a_stopping_server_finishes_what_it_accepted(tmp_path, drawings):
         thread.join()
     stored = answers.count(201)
     assert stored >= 1
-    with running(tmp_path / "s.sqlite") as server:
-        assert server.client.get("/galleries").json()[0]["examples"] == 100 * stored
-
-
-def test_a_stopped_server_leaves_one_whole_file(tmp_path):
-    file = tmp_path / "s.sqlite"
-    server = Server(file)
-    server.client.post("/galleries", json={"name": "kept"})
-    server.stop(signal.SIGTERM)
-    assert [each.name for each in tmp_path.iterdir()] == [file.name]
-    with sqlite3.connect(file) as connection:
-        assert connection.execute("SELECT name FROM gaussproto_galleries").fetchall() == [("kept",)]
+    assert [each.name for each in tmp_path.iterdir()] == ["s.sqlite"]  # one whole file
+    with sqlite3.connect(tmp_path / "s.sqlite") as connection:
+        assert connection.execute("SELECT count(*) FROM gaussproto_examples").fetchone() == (100 * stored,)
     connection.close()
 
 

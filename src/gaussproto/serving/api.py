@@ -27,8 +27,9 @@ from gaussproto.serving.galleries import Galleries
 from gaussproto.serving.metrics import TYPE, Metrics
 from gaussproto.serving.models import ExamplesIn, Failure, Health, ImagesIn, Ready
 from gaussproto.serving.routes import router
+from gaussproto.serving.rows import ConflictError, NotFoundError
 from gaussproto.serving.safety import API, Access, Guard, failure
-from gaussproto.serving.store import ConflictError, NotFoundError, Store
+from gaussproto.serving.store import Store
 from gaussproto.serving.worker import BusyError, Worker
 from gaussproto.setting_types import first_problem
 

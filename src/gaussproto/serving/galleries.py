@@ -35,7 +35,8 @@ from gaussproto.serving.gallery_files import (
 from gaussproto.serving.models import LONGEST_NAME, Answers
 from gaussproto.serving.opened import OpenedGallery
 from gaussproto.serving.pictures import Prepared, prepare, whole_png
-from gaussproto.serving.store import MOST_EXAMPLES, ConflictError, NewExample, NotFoundError, Store, check_room
+from gaussproto.serving.rows import MOST_EXAMPLES, ConflictError, NewExample, NotFoundError, check_room
+from gaussproto.serving.store import Store
 from gaussproto.serving.worker import BATCH, Worker
 
 T = TypeVar("T")

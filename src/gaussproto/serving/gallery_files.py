@@ -19,7 +19,7 @@ from gaussproto.formulas.embedded import Embedded
 from gaussproto.serving.bodies import check_name
 from gaussproto.serving.models import LONGEST_NAME, is_text
 from gaussproto.serving.opened import OpenedGallery
-from gaussproto.serving.store import ConflictError, NewExample
+from gaussproto.serving.rows import ConflictError, NewExample
 from gaussproto.serving.worker import encoder_names
 
 NAME = "studio.gallery"

@@ -29,12 +29,13 @@ from gaussproto.serving.models import (
     PlaneOut,
     Point,
 )
-from gaussproto.serving.store import ConflictError, Stored
+from gaussproto.serving.rows import ConflictError
+from gaussproto.serving.store import Stored
 
 if TYPE_CHECKING:
     from gaussproto.evaluation.views import Plane
 
-CIRCLE = 0.1  # of the width of the plane: the diameter of the median circle
+CIRCLE, CROWD = 0.17, 0.45  # of the width of the plane: the diameter of the median circle, at most and for one example
 
 
 class OpenedGallery:
@@ -229,6 +230,8 @@ class OpenedGallery:
 
     def on_plane(self, weights: Weights) -> PlaneOut:
         """Return the examples and the prototypes in the plane, with the radius of each."""
+        if not self.known:
+            return PlaneOut(version=self.version, share=(0.0, 0.0), unit=0.0, examples=[], classes=[])
         places = self.plane.project(self.embedded.x.astype(np.float64))
         ids, prototypes, _ = self._weighted(weights)
         middles = self.plane.project(prototypes.x)
@@ -244,7 +247,7 @@ class OpenedGallery:
             ClassPoint.model_construct(id=c, name=self.class_names[c], x=float(x), y=float(y), radius=float(r))
             for c, (x, y), r in zip(ids, middles, class_radii, strict=True)
         ]
-        unit = CIRCLE * width / (2 * float(np.median(radii)))
+        unit = min(CIRCLE, CROWD / len(places) ** 0.5) * width / (2 * float(np.median(radii)))
         share = self.plane.share
         return PlaneOut(version=self.version, share=share, unit=unit, examples=examples, classes=classes)
 

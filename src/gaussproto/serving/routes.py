@@ -39,7 +39,7 @@ from gaussproto.serving.models import (
     SampleOut,
 )
 from gaussproto.serving.pictures import given_png, seen_png
-from gaussproto.serving.store import NotFoundError
+from gaussproto.serving.rows import NotFoundError
 from gaussproto.serving.worker import ABOUT, DEFAULT, check_encoder, encoder_names
 
 if TYPE_CHECKING:
@@ -131,9 +131,16 @@ async def change_gallery(opened: Opened, gallery: Id, change: GalleryChange) -> 
 
 
 @router.delete("/galleries/{gallery}", status_code=204)
-async def delete_gallery(opened: Opened, gallery: Id) -> None:
-    """Delete a gallery with its classes and examples."""
-    await opened.changed(gallery, opened.store.delete_gallery)
+async def delete_gallery(opened: Opened, gallery: Id, forever: bool = False) -> None:
+    """Delete a gallery with its classes and examples. It can be restored for a day, unless `forever` is true."""
+    await opened.changed(gallery, opened.store.delete_gallery, forever)
+
+
+@router.post("/galleries/{gallery}/restore", response_model=GalleryOut)
+async def restore_gallery(opened: Opened, gallery: Id) -> Response:
+    """Restore a deleted gallery. The last ten can be restored."""
+    await opened.changed(gallery, opened.store.restore_gallery)
+    return await made_json(opened, partial((await opened.open(gallery)).whole, "precision"))
 
 
 @router.post("/galleries/{gallery}/classes", status_code=201)
@@ -235,15 +242,20 @@ async def plane(opened: Opened, gallery: Id, weights: ChosenWeights = "precision
     return await made_json(opened, partial(found.on_plane, weights))
 
 
-@router.post("/embed", openapi_extra=body_of(ImagesIn))
+@router.post("/embed", response_model=Embeddings, openapi_extra=body_of(ImagesIn))
 async def embed(
     opened: Opened, request: Request, encoder: Annotated[str, Query(max_length=100)] = DEFAULT,
     content_type: ContentType = "",
-) -> Embeddings:  # fmt: skip
+) -> Response:  # fmt: skip
     """Embed images with an encoder."""
     read = partial(read_queries, content_type, await request.body())
     (x, s), _ = await opened.embed(check_encoder(encoder), read)
-    return Embeddings(encoder=encoder, embeddings=x.tolist(), precisions=None if s is None else s.tolist())
+
+    def embeddings() -> Embeddings:
+        precisions = None if s is None else s.tolist()
+        return Embeddings.model_construct(encoder=encoder, embeddings=x.tolist(), precisions=precisions)
+
+    return await made_json(opened, embeddings)
 
 
 @router.get("/galleries/{gallery}/file", response_class=Response, responses=file_of("application/octet-stream"))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 from io import BytesIO
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ import numpy as np
 from PIL import Image
 
 from gaussproto.data.images import LabelledImages
-from gaussproto.data.omniglot import DRAWINGS, EVALUATION, SIDE, find, omniglot
+from gaussproto.data.omniglot import DRAWINGS, EVALUATION, SIDE, find, published_files
 from gaussproto.data.strokes import strokes
 from gaussproto.errors import InputError, did_you_mean
 from gaussproto.serving.bodies import Upload
@@ -19,6 +20,7 @@ from gaussproto.serving.models import MOST_CLASSES, MOST_SHOTS, QueryOut, Sample
 
 ALPHABETS, SEED = 4, 2024  # invented alphabets that no bundled network was trained on: training uses the seed 0
 QUERIES = 3  # drawings that stay for queries
+Drawings = dict[str, list[Callable[[], bytes]]]  # of each character of an alphabet: what returns the PNG files
 
 
 class Loaded(NamedTuple):
@@ -58,19 +60,40 @@ def load_sample(sample: str, classes: int, shots: int) -> Loaded:
     if sample not in known:
         raise InputError(f"unknown set {sample!r}: {did_you_mean(sample, known, 'GET /samples lists the sets')}")
     chosen = known[sample]
-    images = _invented() if sample.startswith("invented") else omniglot("test", SIDE)
-    group = list(dict.fromkeys(images.alphabets))[int(sample.rpartition("-")[2]) - 1]
-    own = [c for c, alphabet in enumerate(images.alphabets) if alphabet == group]
-    picked = [own[i] for i in np.linspace(0, len(own) - 1, min(classes, len(own))).round().astype(int).tolist()]
+    drawings = _invented_drawings(chosen.name) if sample.startswith("invented") else _omniglot_drawings(chosen.name)
+    characters = list(drawings)
+    picked = np.linspace(0, len(characters) - 1, min(classes, len(characters))).round().astype(int).tolist()
     examples, queries = list[Upload](), list[QueryOut]()
-    for c in picked:
-        number = images.classes[c].rpartition("character")[2]
-        name = f"{chosen.name} {number}"
-        start = int(images.starts[c])
-        files = [_png(images.images[start + i, 0].numpy()) for i in range(shots + 1)]
+    for character in (characters[i] for i in picked):
+        name = f"{chosen.name} {character}"
+        files = [read() for read in drawings[character][: shots + 1]]
         examples += [Upload(f"{name} {i}.png", file, name) for i, file in enumerate(files[:shots], start=1)]
         queries.append(QueryOut(class_name=name, image=base64.b64encode(files[shots]).decode()))
     return Loaded(examples, queries)
+
+
+def _invented_drawings(alphabet: str) -> Drawings:
+    images = _invented()
+    return {
+        images.classes[c].rpartition("character")[2]: [
+            partial(_png, images.images[start + i, 0].numpy()) for i in range(MOST_SHOTS + QUERIES)
+        ]
+        for c, start in enumerate(images.starts.tolist())
+        if images.alphabets[c] == alphabet
+    }
+
+
+def _omniglot_drawings(alphabet: str) -> Drawings:
+    """Return the files as they are published. To decode all of Omniglot would take seconds."""
+    source = find(EVALUATION)
+    if source is None:
+        raise InputError("Omniglot is no longer where it was: load another set")
+    drawings: Drawings = {}
+    for path, content in published_files(EVALUATION, source).items():
+        _, of, character, _ = path.split("/")
+        if of.replace("_", " ") == alphabet:
+            drawings.setdefault(character.removeprefix("character"), []).append(partial(bytes, content))
+    return drawings
 
 
 @lru_cache(maxsize=1)

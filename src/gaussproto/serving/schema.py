@@ -37,6 +37,7 @@ galleries = Table(
     Column("reject", Double),
     Column("version", BigInteger, nullable=False),  # every change increments it
     Column("changed", String(40), nullable=False),  # time of the last change
+    Column("deleted", String(40)),  # time of the deletion, which can be undone for a while
 )
 classes = Table(
     "gaussproto_classes",
@@ -91,7 +92,11 @@ def _create(connection: Connection) -> None:
         connection.execute(text(command))
 
 
-MIGRATIONS: list[Callable[[Connection], None]] = [_create]  # step i leads from version i to version i + 1
+def _add_deleted(connection: Connection) -> None:
+    connection.execute(text("ALTER TABLE gaussproto_galleries ADD COLUMN deleted VARCHAR(40)"))
+
+
+MIGRATIONS: list[Callable[[Connection], None]] = [_create, _add_deleted]  # step i leads from version i to version i + 1
 
 
 def migrate(connection: Connection, name: str) -> None:

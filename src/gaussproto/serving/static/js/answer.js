@@ -7,6 +7,7 @@ import { classById, colour, exampleById, on, set, state, way } from "./state.js"
 const rows = new Map();
 const faces = new Map();
 let bars = null;
+let head = null;
 let why = null;
 
 export function startAnswer() {
@@ -27,11 +28,14 @@ function draw() {
     return place.replaceChildren(...(state.query ? [] : [emptyState()]));
   }
   if (!bars) {
-    bars = h("ol", { class: "bars", "aria-label": "Classes by probability" });
+    bars = h("ol", { class: "bars" });
     why = h("div", { class: "why" }, h("h3", {}, "Why"), h("p"), h("div", { class: "near" }));
-    const head = h("p", { class: "bars-head", "aria-hidden": "true" }, h("span", {}, "probability"), h("span", {}, "distance"));
-    place.replaceChildren(head, bars, why);
+    head = h("span");
+    place.replaceChildren(h("p", { class: "bars-head", "aria-hidden": "true" }, head, h("span", {}, "distance")), bars, why);
   }
+  bars.classList.toggle("unsure", answer.unknown);
+  bars.setAttribute("aria-label", answer.unknown ? "Classes by probability, if it were one of them" : "Classes by probability");
+  head.textContent = answer.unknown ? "if it were one of these" : "probability";
   reconcile(bars, rows, answer.classes, bar);
   drawWhy(answer);
 }

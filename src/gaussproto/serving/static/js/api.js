@@ -109,6 +109,7 @@ export const listSamples = () => read("GET", "samples");
 export const createGallery = (settings) => read("POST", "galleries", { json: settings });
 export const changeGallery = (g, change) => read("PATCH", at(g), { json: change });
 export const deleteGallery = (g) => send("DELETE", at(g));
+export const restoreGallery = (g) => read("POST", at(g, "restore"));
 
 /** The gallery, or null if it is still the one with this etag. */
 export async function readGallery(g, weights, etag = null) {

@@ -2,7 +2,7 @@
 
 import { classify } from "./api.js";
 import { byId, count, h, say } from "./element.js";
-import { dropZone, fromInput, fromPaste, readable } from "./files.js";
+import { dropZone, fromBase64, fromInput, fromPaste, readable } from "./files.js";
 import { Pad } from "./pad.js";
 import { track } from "./progress.js";
 import { on, set, state, way } from "./state.js";
@@ -15,7 +15,6 @@ const TRIES = "gaussproto-tries";
 /** @type {Pad} */
 let pad;
 let running = null;
-let exporting = 0;
 let lastSent = 0;
 let shown = null; // the gallery
 
@@ -58,18 +57,11 @@ function changeGallery() {
   if (kept.gallery === id) set({ tries: kept.tries });
 }
 
-async function askPad() {
+function askPad() {
   lastSent = performance.now();
-  const started = lastSent;
-  exporting++;
-  drawBusy();
-  const [query] = await pad.files();
-  exporting--;
-  drawBusy();
-  if (pad.empty) return clear();
-  if (started < lastSent) return; // a later stroke is on its way
+  const [query] = pad.files();
   set({ query: { ...query } });
-  await ask();
+  return ask();
 }
 
 async function takeFiles(images) {
@@ -120,7 +112,7 @@ function clear() {
 }
 
 /** A verdict that is about to change is not read out. */
-const drawBusy = () => byId("verdict").setAttribute("aria-busy", String(running !== null || exporting > 0));
+const drawBusy = () => byId("verdict").setAttribute("aria-busy", String(running !== null));
 
 function drawLead() {
   const n = way();
@@ -145,15 +137,10 @@ function drawTries() {
 }
 
 function tryButton(given, index) {
-  const file = given.file ?? blobOf(given.image);
+  const file = given.file ?? fromBase64(given.image);
   const name = given.name ?? `try ${index + 1}`;
   const src = URL.createObjectURL(file);
   const release = () => URL.revokeObjectURL(src);
   const image = h("img", { alt: "", src, width: 40, height: 40, onload: release, onerror: release });
   return h("button", { class: "try paper", type: "button", "aria-label": `Ask about ${name}`, title: name, onclick: () => askImage({ file, name }) }, image);
-}
-
-function blobOf(base64) {
-  const bytes = Uint8Array.from(atob(base64.replace(/^data:[^,]*,/, "")), (c) => c.charCodeAt(0));
-  return new Blob([bytes], { type: "image/png" });
 }

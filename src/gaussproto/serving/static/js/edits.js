@@ -20,7 +20,10 @@ function idNow(id) {
 /** The files that this page has sent, by the id of their example, so that undo gives back the very same. */
 const originals = new Map();
 
-const gallery = () => state.gallery.id;
+function gallery() {
+  if (!state.gallery) throw new Error("No gallery is open yet. Wait until the server answers.");
+  return state.gallery.id;
+}
 
 /**
  * Add images. They become one step of undo, and all of a class are added in one go.

@@ -38,11 +38,12 @@ export const PENCIL = "M3 13l.6-2.8L10.8 3l2.2 2.2-7.2 7.2z";
 export const BIN = "M3 4.5h10M6.5 4.5V3h3v1.5M4.5 4.5l.6 8.5h5.8l.6-8.5";
 export const PLUS = "M8 3v10M3 8h10";
 
+/** With spaces that do not break: the number and its sign stay on one line. */
 export const percent = (share) => {
   const value = 100 * share;
-  if (value > 99.5 && value < 100) return "> 99 %";
-  if (value > 0 && value < 0.5) return "< 1 %";
-  return `${Math.round(value)} %`;
+  if (value > 99.5 && value < 100) return ">\u00a099\u00a0%";
+  if (value > 0 && value < 0.5) return "<\u00a01\u00a0%";
+  return `${Math.round(value)}\u00a0%`;
 };
 
 export const count = (n, one, many = `${one}s`) => `${n} ${n === 1 ? one : many}`;

@@ -29,6 +29,12 @@ function given(file, path) {
   return { file, name: file.name || "image.png", class: folders.at(-1) ?? null };
 }
 
+/** An image file from base64, with or without the beginning of a data address. */
+export function fromBase64(text) {
+  const bytes = Uint8Array.from(atob(text.replace(/^data:[^,]*,/, "")), (c) => c.charCodeAt(0));
+  return new Blob([bytes], { type: "image/png" });
+}
+
 /** @param {FileList} files of an input, perhaps of a folder @returns {Given[]} */
 export const fromInput = (files) => [...files].filter(isImage).map((file) => given(file, file.webkitRelativePath || file.name));
 

@@ -1,11 +1,14 @@
 /** Keep: several galleries, gallery files, and the examples as a zip. */
 
 import * as api from "./api.js";
-import { byId, count, h, icon, CROSS, say } from "./element.js";
+import { BIN, byId, count, CROSS, h, icon, say } from "./element.js";
 import { track } from "./progress.js";
 import { on, set, state } from "./state.js";
 import { changed, open, store } from "./sync.js";
-import { forgetAll } from "./undo.js";
+import { did, forget, forgetAll, inLine } from "./undo.js";
+
+/** The galleries that this page has deleted, the last first. @type {{id: string, name: string, here: boolean}[]} */
+let deleted = [];
 
 const dialog = () => byId("galleries");
 const LOOPBACK = /^(localhost|.*\.localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
@@ -47,7 +50,8 @@ async function showGalleries() {
   if (!dialog().open) dialog().showModal();
   await attempt(async () => {
     const [galleries, encoders] = await track("Reading the galleries", () => Promise.all([api.listGalleries(), api.listEncoders()]));
-    list.replaceChildren(...galleries.map((g) => row(g, attempt)));
+    deleted = deleted.filter((one) => !galleries.some((g) => g.id === one.id));
+    list.replaceChildren(...deleted.slice(0, 1).map((g) => deletedRow(g, attempt)), ...galleries.map((g) => row(g, attempt)));
     body.replaceChildren(thisOne(attempt), newOne(encoders, attempt));
   });
 }
@@ -57,7 +61,7 @@ function row(g, attempt) {
   return h("li", { class: here ? "here" : null },
     h("button", { class: "choose", type: "button", "aria-current": here ? "true" : null, onclick: () => attempt(() => choose(g.id)) },
       h("strong", {}, g.name), h("span", {}, `${count(g.classes, "class", "classes")}, ${count(g.examples, "example")}`)),
-    h("button", { class: "tool quiet", type: "button", "aria-label": `Delete ${g.name}`, onclick: (event) => confirmDelete(g, event.currentTarget, attempt) }, icon(CROSS)));
+    h("button", { class: "tool quiet", type: "button", "aria-label": `Delete ${g.name}`, title: "Delete", onclick: () => attempt(() => remove({ id: g.id, name: g.name, here })) }, icon(BIN)));
 }
 
 async function choose(id) {
@@ -69,25 +73,41 @@ async function choose(id) {
   dialog().close();
 }
 
-/** Deleting a gallery cannot be undone, so it takes a second press. */
-function confirmDelete(g, button, attempt) {
-  const sure = h("button", { class: "button danger", type: "button", onclick: () => attempt(() => track(`Deleting ${g.name}`, () => remove(g))) }, "Delete");
-  const back = h("button", { class: "button", type: "button", onclick: showGalleries }, "Keep");
-  button.replaceWith(h("span", { class: "confirm" }, h("span", {}, `Delete “${g.name}” for good?`), sure, back));
-  back.focus();
+/** A gallery that was just deleted, in its place in the list. */
+function deletedRow(g, attempt) {
+  return h("li", { class: "deleted" },
+    h("span", { role: "status" }, `“${g.name}” is deleted.`),
+    h("button", { class: "button", type: "button", onclick: () => attempt(async () => {
+      await inLine(() => bringBack(g));
+      forget(g);
+      await showGalleries();
+    }) }, "Undo"));
 }
 
+/** Delete a gallery. It can be brought back from the list, and by undo. */
 async function remove(g) {
-  if (g.id === state.gallery?.id) {
-    // leave it first, else the page would look for changes of a gallery that is gone
-    const rest = (await api.listGalleries()).filter((one) => one.id !== g.id);
-    const next = rest[0] ?? (await api.createGallery({ name: "My symbols" }));
-    forgetAll();
-    set({ query: null, answer: null, tries: [] });
-    await open(next.id);
-  }
-  await api.deleteGallery(g.id);
+  const away = () => track(`Deleting ${g.name}`, async () => {
+    if (g.id === state.gallery?.id) {
+      // leave it first, else the page would look for changes of a gallery that is gone
+      const rest = (await api.listGalleries()).filter((one) => one.id !== g.id);
+      const next = rest[0] ?? (await api.createGallery({ name: "My symbols" }));
+      set({ query: null, answer: null, tries: [] });
+      await open(next.id);
+    }
+    await api.deleteGallery(g.id);
+    deleted = [g, ...deleted];
+  });
+  await inLine(away);
+  if (g.here) forgetAll(); // the steps before it belong to the gallery that is gone
+  did({ label: `delete ${g.name}`, scope: g, undo: () => bringBack(g), redo: away });
   await showGalleries();
+  dialog().querySelector(".deleted button")?.focus();
+}
+
+async function bringBack(g) {
+  await track(`Bringing back ${g.name}`, () => api.restoreGallery(g.id));
+  deleted = deleted.filter((one) => one !== g);
+  if (g.here) await open(g.id);
 }
 
 function thisOne(attempt) {

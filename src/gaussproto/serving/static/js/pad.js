@@ -1,5 +1,6 @@
 /** A drawing pad for mouse, pen, touch and keyboard. It shows ink on paper and exports dark ink on white. */
 
+import { fromBase64 } from "./files.js";
 import { did, forget } from "./undo.js";
 
 /** @typedef {{file: Blob, name: string}} Named an image file and its name */
@@ -174,12 +175,12 @@ export class Pad extends EventTarget {
     this.sheet.classList.toggle("has-ink", !this.empty);
   }
 
-  /** What is on the pad as files. @returns {Promise<Named[]>} */
-  async files() {
-    return this.given.length ? this.given : [{ file: await this.export(), name: "drawing.png" }];
+  /** What is on the pad as files. @returns {Named[]} */
+  files() {
+    return this.given.length ? this.given : [{ file: this.export(), name: "drawing.png" }];
   }
 
-  /** The drawing as a PNG file. @returns {Promise<Blob>} */
+  /** The drawing as a PNG file. At once: `toBlob` would wait until the browser is idle. @returns {Blob} */
   export() {
     const canvas = document.createElement("canvas");
     canvas.width = canvas.height = EXPORT;
@@ -187,7 +188,7 @@ export class Pad extends EventTarget {
     context.fillStyle = "#fff";
     context.fillRect(0, 0, EXPORT, EXPORT);
     ink(context, this.strokes, EXPORT, "#000");
-    return new Promise((done) => canvas.toBlob(done, "image/png"));
+    return fromBase64(canvas.toDataURL("image/png"));
   }
 }
 

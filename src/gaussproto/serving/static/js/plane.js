@@ -231,5 +231,6 @@ function note() {
 
 function compare(before, after, weights) {
   const words = (answer) => (answer.blank ? "blank" : answer.unknown ? "unknown" : `“${answer.classes[0].name}” ${percent(answer.classes[0].probability)}`);
+  if (words(before) === words(after)) return `The answer stays ${words(after)}.`;
   return `The answer is ${words(after)}; ${weights === "precision" ? "with vanilla" : "with Gaussian"} it was ${words(before)}.`;
 }

@@ -78,17 +78,17 @@ async function load() {
     return;
   }
   if (!found) return;
-  const plane = found.gallery.classes.some((c) => c.examples.length) ? await api.readPlane(id, weights) : null;
+  const read = found.gallery.classes.some((c) => c.examples.length) ? await api.readPlane(id, weights) : null;
   if (state.gallery?.id !== id || state.weights !== weights) {
     again = true;
     return;
   }
   etag = found.etag;
-  if (plane && plane.version !== found.gallery.version) {
+  if (read && read.version !== found.gallery.version) {
     etag = null; // changed between the two readings
     again = true;
   }
-  set({ gallery: found.gallery, plane });
+  set({ gallery: found.gallery, plane: read?.examples.length ? read : null });
 }
 
 async function fallBack() {

@@ -106,7 +106,7 @@ export async function addHere(name, images = null) {
   }
   if (!ready() || byId("add").dataset.busy) return false;
   byId("add").dataset.busy = "yes";
-  const files = await pad.files();
+  const files = pad.files();
   const done = await attempt(() => addImages(files.map((image) => ({ ...image, class: name }))));
   delete byId("add").dataset.busy;
   if (!done) return false;
@@ -152,12 +152,16 @@ function drawSamples() {
   const key = `${first} ${samples.map((sample) => sample.id).join()}`;
   if (box.dataset.shows === key) return;
   box.dataset.shows = key;
-  const row = h("div", { class: "row" }, ...samples.map((sample) =>
-    h("button", { class: "button", type: "button", title: sample.about, onclick: () => loadSet(sample) }, sample.name)));
+  const real = samples.filter((sample) => sample.id.startsWith("omniglot"));
+  const sets = [row(samples.filter((sample) => !real.includes(sample)))];
+  if (real.length) sets.push(h("details", {}, h("summary", {}, `${real.length} test alphabets of Omniglot`), row(real)));
   box.replaceChildren(...(first
-    ? [h("p", {}, "No pen at hand? Load five characters of a ready alphabet:"), row]
-    : [h("details", {}, h("summary", {}, "Add a ready alphabet"), row)]));
+    ? [h("p", {}, "No pen at hand? Load five characters of an invented alphabet:"), ...sets]
+    : [h("details", {}, h("summary", {}, "Add a ready alphabet"), ...sets)]));
 }
+
+const row = (sets) => h("div", { class: "row" }, ...sets.map((sample) =>
+  h("button", { class: "button", type: "button", title: sample.about, onclick: () => loadSet(sample) }, sample.name)));
 
 export async function loadSet(sample = samples[0]) {
   if (!sample) return;

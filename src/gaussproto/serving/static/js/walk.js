@@ -1,6 +1,6 @@
 /** A walk through the page: six words, each shown on the user's own drawings. */
 
-import { byId, count, h } from "./element.js";
+import { byId, count, h, percent } from "./element.js";
 import { classes, examples, state, way } from "./state.js";
 import { showTab } from "./tabs.js";
 import { hasSamples, loadSet } from "./teach.js";
@@ -34,7 +34,7 @@ const STEPS = [
   {
     word: "Prototype", tab: "see", target: () => byId("plane"),
     text: () => way()
-      ? `Each star is a prototype: the weighted mean of the examples of a class. ${richest().examples.length > 1 ? `That of “${richest().name}” lies between its ${richest().examples.length} examples.` : "With one example, the star is on the example."}`
+      ? `Each star is a prototype: the ${state.weights === "uniform" ? "plain" : "weighted"} mean of the examples of a class. ${richest().examples.length > 1 ? `That of “${richest().name}” lies between its ${richest().examples.length} examples.` : "With one example, the star is on the example."}`
       : "When there are examples, each class gets a star here: its prototype, the weighted mean of its examples.",
   },
   {
@@ -42,7 +42,8 @@ const STEPS = [
     text: () => {
       const all = richest()?.examples ?? [];
       if (all.length < 2) return "The network also says how precise each example is. A blurred example is less precise and counts for less. Add a second example to a class to see it.";
-      const shares = all.slice(0, 5).map((e) => `${Math.round(100 * e.weight)} %`).join(", ");
+      if (state.weights === "uniform") return "The network also says how precise each example is. Vanilla weights ignore it: all examples count the same. Switch to Gaussian, and a blurred example counts for less.";
+      const shares = all.slice(0, 5).map((e) => percent(e.weight)).join(", ");
       return `The network also says how precise each example is. Those of “${richest().name}” count for ${shares}. Choose one and move its damage slider: its share falls.`;
     },
   },

@@ -94,8 +94,8 @@ def test_turning_shifting_and_scaling_change_nothing(rule, seed, scale):
     x, s = points(seed, 4, 5, 3, spread=1.0), precisions(seed, "radius", 4, 5, 3)
     turn, _ = np.linalg.qr(np.random.default_rng(seed).normal(size=(3, 3)))
     moved = scale * (x @ turn + np.array([1.0, -2.0, 3.0]))
-    np.testing.assert_allclose(support_trust(rule, moved, s), support_trust(rule, x, s), rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(support_trust(rule, x, 7 * s), support_trust(rule, x, s), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(support_trust(rule, moved, s), support_trust(rule, x, s), atol=1e-3)
+    np.testing.assert_allclose(support_trust(rule, x, 7 * s), support_trust(rule, x, s), atol=1e-3)
 
 
 @given(seed=st.integers(0, 10_000), K=st.integers(3, 9), far=st.floats(10, 1e6))

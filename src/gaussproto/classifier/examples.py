@@ -29,12 +29,14 @@ class Examples:
     prototypes: Embedded[np.ndarray]  # (C, D), (C, E)
     weights: np.ndarray  # (N,) the share of each example in its prototype
     uniform: bool = False  # whether all examples of a class count the same, whatever their precision
+    blank: np.ndarray | None = None  # (N,) whether no ink was found in the image; None if it is not known
     _left_out: dict[tuple[str, bool], np.ndarray] = field(default_factory=dict)
 
     @classmethod
     def of(
-        cls, embedded: Embedded[np.ndarray], labels: Sequence[Hashable], names: Sequence[str], uniform: bool = False
-    ) -> Examples:
+        cls, embedded: Embedded[np.ndarray], labels: Sequence[Hashable], names: Sequence[str], uniform: bool = False,
+        blank: np.ndarray | None = None,
+    ) -> Examples:  # fmt: skip
         classes = classes_of(labels)
         if len(classes) < 2:
             raise InputError(
@@ -47,24 +49,38 @@ class Examples:
         if not np.isfinite(p).all():
             raise InputError("the mean of the embeddings overflows: the input values are too large; rescale them")
         shares = support_shares(s, s_class, index)
-        return cls(embedded, list(labels), list(names), classes, index, Embedded(p, s_class), shares, uniform)
+        return cls(embedded, list(labels), list(names), classes, index, Embedded(p, s_class), shares, uniform, blank)
 
-    def with_more(self, embedded: Embedded[np.ndarray], labels: Sequence[Hashable], names: Sequence[str]) -> Examples:
+    def with_more(
+        self, embedded: Embedded[np.ndarray], labels: Sequence[Hashable], names: Sequence[str],
+        blank: np.ndarray | None = None,
+    ) -> Examples:  # fmt: skip
         both = Embedded.join([self.embedded, embedded], np.concatenate)
-        return Examples.of(both, [*self.labels, *labels], [*self.names, *names], self.uniform)
+        known = None if self.blank is None or blank is None else np.concatenate([self.blank, blank])
+        return Examples.of(both, [*self.labels, *labels], [*self.names, *names], self.uniform, known)
 
     def without(self, label: Hashable) -> Examples:
         if label not in self.classes:
             hint = did_you_mean(label, self.classes, f"choose one of the {len(self.classes)} classes in classes_")
             raise InputError(f"unknown class {label!r}: {hint}")
-        keep = np.flatnonzero(self.index != self.classes.index(label)).tolist()
+        return self.only(self.index != self.classes.index(label))
+
+    def only(self, kept: np.ndarray) -> Examples:
+        """Return the examples that are true in `kept` (N,)."""
+        keep = np.flatnonzero(kept).tolist()
         labels, names = [self.labels[i] for i in keep], [self.names[i] for i in keep]
-        return Examples.of(self.embedded[keep], labels, names, self.uniform)
+        blank = None if self.blank is None else self.blank[keep]
+        return Examples.of(self.embedded[keep], labels, names, self.uniform, blank)
 
     @property
     def shots(self) -> np.ndarray:
         """(C,) the number of examples of each class."""
         return np.bincount(self.index)
+
+    @property
+    def counted(self) -> Embedded[np.ndarray]:
+        """The embeddings, and the precisions if they weight the examples."""
+        return _counted(self.embedded, self.uniform)
 
     def members(self, c: int) -> np.ndarray:
         """Return the indices of the examples of a class, the one with the highest weight first."""
@@ -75,8 +91,7 @@ class Examples:
         """Return the `left_out_distances` of the examples, sorted. They are computed once."""
         metric = distance, in_distance
         if metric not in self._left_out:
-            counted = _counted(self.embedded, self.uniform)
-            self._left_out[metric] = np.sort(left_out_distances(counted, self.index, *metric))
+            self._left_out[metric] = np.sort(left_out_distances(self.counted, self.index, *metric))
         return self._left_out[metric]
 
 

@@ -77,14 +77,14 @@ def _links_in_cells(of: np.ndarray, pictures: _Pictures) -> Iterator[np.ndarray]
 
 
 def _usual_distance(y: np.ndarray) -> float:
-    """Return the median distance of an example from the nearest other one."""
+    """Return how far an example usually is from the nearest other one. Half of them may have copies."""
     if len(y) < 2:
         return 0.0
     some = np.unique(np.linspace(0, len(y) - 1, min(SAMPLE, len(y))).astype(int))
     squares = (y**2).sum(axis=1)
     d = squares[some, None] - 2 * y[some] @ y.T + squares
     d[np.arange(len(some)), some] = np.inf
-    return float(np.sqrt(max(0.0, np.median(d.min(axis=1)))))
+    return float(np.sqrt(max(0.0, np.quantile(d.min(axis=1), 0.75))))
 
 
 def _near_pairs(y: np.ndarray, near: float) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -47,8 +47,8 @@ class Learning(NamedTuple):
             return "It takes three examples of most classes to tell whether more would help."
         before, after = (f"{100 * self.accuracy[k - 1]:.1f} %" for k in (self.start, m))
         change = f"{100 * self.gain:+.1f} points ({100 * self.interval[0]:+.1f} to {100 * self.interval[1]:+.1f})"
-        examples = f"{self.start} example{'s' * (self.start > 1)} of each class the accuracy is {before}, with {m} it is {after}"
-        evidence = f"with {examples}: {change}"
+        few = f"{self.start} example{'s' * (self.start > 1)} of each class"
+        evidence = f"with {few} the accuracy is {before}, with {m} it is {after}: {change}"
         if self.helps is None:
             return f"It is not clear whether more examples would help: {evidence}."
         if self.helps:

@@ -157,6 +157,8 @@ def measured(
         bad = rng.random(len(drawn)) < DAMAGED
         for kind, (changed, found) in test.items():
             if kind == "clean":
+                check, _ = checked(encoder, x[drawn], s[drawn], blank[drawn], truth, names)
+                damage_found[kind]["listed"].append(len(check.suspicious) / len(drawn))
                 continue
             mixed = [np.where(bad[:, None], b[drawn], a[drawn]) for a, b in ((x, changed.x), (s, changed.s))]
             lost = np.where(bad, found[drawn], blank[drawn])
@@ -178,16 +180,24 @@ def table(labels_found: dict[str, Any], damage_found: dict[str, Any]) -> str:
     for name, by_share in labels_found.items():
         text = _percent if name.startswith(("listed", "right")) else _score
         lines.append(_line([name, *(text(by_share[share]) for share in SHARES)]))
+    best = max(CLEANLAB, key=lambda method: np.mean([labels_found[f"cleanlab, {method}"][share] for share in SHARES]))
+    pairs = [[labels_found[name][share] for share in SHARES] for name in ("check, all reasons", f"cleanlab, {best}")]
+    gains = [np.subtract(ours, theirs) for ours, theirs in zip(*pairs, strict=True)]
+    lines.append(_line([f"check, all reasons, minus cleanlab, {best}", *map(_score, gains)]))
+    lines += ["", f"Without wrong labels, {_percent(damage_found['clean']['listed'])} of the examples are listed.", ""]
     head = ["AUROC", "all reasons", "precision in its class", "precision alone", "found to be blank"]
-    lines += ["", _line(head), _line(["---"] * len(head))]
+    lines += [_line(head), _line(["---"] * len(head))]
     for kind, found in damage_found.items():
+        if kind == "clean":
+            continue
         scores = [_score(found[name]) for name in ("check", "precision in its class", "precision alone")]
         lines.append(_line([kind, *scores, _percent(found["blank"])]))
     return "\n".join(lines)
 
 
-def _score(values: list[float]) -> str:
-    return f"{np.mean(values):.4f} ± {1.96 * np.std(values, ddof=1) / len(values) ** 0.5:.4f}"
+def _score(values: list[float] | np.ndarray) -> str:
+    half = 1.96 * np.std(values, ddof=1) / len(values) ** 0.5
+    return f"{np.mean(values):.4f}" + (f" ± {half:.4f}" if half >= 5e-5 else "")
 
 
 def _percent(values: list[float]) -> str:

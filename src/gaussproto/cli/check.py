@@ -107,7 +107,7 @@ def check(
     elif csv:
         console.print_csv(CSV_COLUMNS, list(found.csv_lines()))
     else:
-        console.print_table("", ["", ""], found.summary(), whole=1)
+        console.print_table("", ["", str(source)], found.summary(), whole=1)
         if rows := found.rows(top):
             console.print_table("", ["example", "class", "reason", "suspicion"], rows, right=3)
         if found.listed > len(rows):
@@ -116,7 +116,7 @@ def check(
         console.say(f"wrote {page}")
     if moves is not None:
         how = f"edit it, then run `{_command(source, moves)}`"
-        console.say(f"wrote {moves} with {len(proposed[0]):,} moves: {how}")
+        console.say(f"wrote {moves} with {console.number(len(proposed[0]), 'move')}: {how}")
     return None
 
 
@@ -159,10 +159,11 @@ def _apply(root: Path, file: Path, yes: bool, json: bool) -> None:
         return console.print_json(content | {"undo": undo and str(undo)})
     if todo:
         console.print_table("", ["file", "to"], [list(move) for move in todo])
-    before = f", {len(listed) - len(todo):,} were done before" if len(todo) < len(listed) else ""
+    before = f" ({len(listed) - len(todo):,} more moves were done before)" if len(todo) < len(listed) else ""
+    files = console.number(len(todo), "file")
     if undo is not None:
         how = f"`{_command(root, undo)} --yes` undoes it"
-        return console.say(f"moved {len(todo):,} files{before}; {how}")
+        return console.say(f"moved {files}{before}; {how}")
     if not todo:
         return console.say(f"nothing to move{before}")
-    return console.say(f"{len(todo):,} files would be moved{before}: pass --yes to move them")
+    return console.say(f"would move {files}{before}: pass --yes to do it")

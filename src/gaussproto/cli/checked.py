@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gaussproto.cli.console import number
+
 if TYPE_CHECKING:
     from gaussproto.classifier.check import Check, CheckedExample
     from gaussproto.data.moves import Move
@@ -66,7 +68,7 @@ class Found(NamedTuple):
         counts["unreadable"] = len(self.unreadable)
         kinds = ", ".join(f"{n} {reason}" for reason, n in counts.items() if n)
         total = len(check.examples) + len(self.unreadable)
-        rows = [["examples", f"{total:,} in {check.classes:,} classes"], ["accuracy", accuracy_text(check)]]
+        rows = [["examples", f"{total:,} in {number(check.classes, 'class')}"], ["accuracy", accuracy_text(check)]]
         if check.learning is not None:
             rows.append(["more examples", check.learning.text()])
         if check.confused:

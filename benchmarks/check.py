@@ -2,8 +2,8 @@
 
 python -m benchmarks.check [--weights drawings-small] [--repetitions 10] [--publish]
 
-Beside it stand cleanlab's label quality scores of the same leave-one-out probabilities (pip install cleanlab; without
-it, its published formulas), and the precision alone. Omniglot's test alphabets must be at hand (GAUSSPROTO_DATA).
+Beside it stand cleanlab's label quality scores of the same leave-one-out probabilities (extra `bench`)
+and the precision alone. Omniglot's test alphabets must be at hand (GAUSSPROTO_DATA).
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from gaussproto.classifier.examples import Examples
 from gaussproto.classifier.left_out import Metric, left_out_distances
 from gaussproto.data.damage import down_sample
 from gaussproto.data.omniglot import omniglot
+from gaussproto.errors import import_extra
 from gaussproto.formulas.confidence import probabilities
 from gaussproto.formulas.embedded import Embedded
 
@@ -90,19 +91,8 @@ def wrong_labels(rng: np.random.Generator, share: float) -> tuple[np.ndarray, np
 
 def quality(labels: np.ndarray, p: np.ndarray, method: str) -> np.ndarray:
     """Return cleanlab's label quality scores."""
-    try:
-        from cleanlab.rank import get_label_quality_scores
-    except ImportError:  # Northcutt et al. 2021; Kuan and Mueller 2022
-        own = p[np.arange(len(p)), labels]
-        if method == "self_confidence":
-            return own
-        if method == "normalized_margin":
-            others = p.copy()
-            others[np.arange(len(p)), labels] = -1
-            return (own - others.max(axis=1) + 1) / 2
-        entropy = -(p * np.log(np.clip(p, 1e-300, None))).sum(axis=1) / np.log(p.shape[1])
-        return np.log(own + 1e-300) / np.clip(entropy, 1e-300, None)
-    return np.asarray(get_label_quality_scores(labels, p, method=method))
+    rank = import_extra("cleanlab.rank", "bench")
+    return np.asarray(rank.get_label_quality_scores(labels, p, method=method))
 
 
 def checked(

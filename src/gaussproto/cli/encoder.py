@@ -1,4 +1,4 @@
-"""The options of `classify` and `enroll` that choose an encoder, and the classifier that they make."""
+"""The options of `classify`, `enroll` and `check` that choose an encoder, and the classifier that they make."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _colours(name: str, text: str | None) -> tuple[float, ...] | None:
         ) from None
 
 
-def make_classifier(gallery: Path | None, chosen: Choice) -> GaussianPrototypeClassifier:
+def make_classifier(gallery: Path | None, chosen: Choice, vectors: bool = False) -> GaussianPrototypeClassifier:
     from gaussproto.classifier.estimator import GaussianPrototypeClassifier
     from gaussproto.classifier.load import load
 
@@ -103,7 +103,7 @@ def make_classifier(gallery: Path | None, chosen: Choice) -> GaussianPrototypeCl
             raise InputError(f"{gallery} was made with {option} {made} (found {option} {found}): {remedy}")
     if chosen.mean or chosen.std:
         raise InputError("a gallery knows the mean and std of its encoder: leave out --mean and --std")
-    if clf.encoder_.takes_vectors:
+    if clf.encoder_.takes_vectors and not vectors:
         raise InputError(f"the examples in {gallery} are vectors, not images: use the gallery from Python")
     return clf
 

@@ -82,8 +82,8 @@ def remove(
     for label in gone:
         if str(label) not in classes:
             console.say(f"the class {label!r} had no other example, so it was removed too")
-    classes_too = f"{_number(len(gone), 'class')} and " if gone else ""
-    return console.say(f"{file}: removed {classes_too}{_number(fewer, 'example')}; {_size(after)}")
+    classes_too = f"{console.number(len(gone), 'class')} and " if gone else ""
+    return console.say(f"{file}: removed {classes_too}{console.number(fewer, 'example')}; {_size(after)}")
 
 
 @gallery.command()
@@ -107,7 +107,7 @@ def rename(
         found = {"old": labels[0], "new": labels[1], "renamed_examples": moved, "joined": join}
         return console.print_json({"gallery": str(file)} | found | _counts(after))
     done = f"joined the class {labels[0]!r} with" if join else f"renamed the class {labels[0]!r} to"
-    return console.say(f"{file}: {done} {labels[1]!r} ({_number(moved, 'example')}); {_size(after)}")
+    return console.say(f"{file}: {done} {labels[1]!r} ({console.number(moved, 'example')}); {_size(after)}")
 
 
 @gallery.command()
@@ -136,7 +136,7 @@ def merge(
         console.say(f"in several galleries, so joined: {', '.join(map(str, merged.joined))}")
     if merged.overruled:
         console.say(f"the galleries differ in {', '.join(merged.overruled)}: kept what {files[0]} has")
-    done = f"merged {len(files)} galleries, skipped {_number(merged.known, 'duplicate')}"
+    done = f"merged {len(files)} galleries, skipped {console.number(merged.known, 'duplicate')}"
     return console.say(f"{out}: {done}; {_size(merged.gallery)}")
 
 
@@ -191,9 +191,5 @@ def _counts(found: Gallery) -> dict[str, int]:
 
 
 def _size(found: Gallery) -> str:
-    return f"the gallery has {_number(len(found.classes), 'class')} and {_number(len(found.labels), 'example')}"
-
-
-def _number(count: int, noun: str) -> str:
-    plural = "es" if noun.endswith("s") else "s"
-    return f"{count} {noun}" + ("" if count == 1 else plural)
+    classes, examples = console.number(len(found.classes), "class"), console.number(len(found.labels), "example")
+    return f"the gallery has {classes} and {examples}"

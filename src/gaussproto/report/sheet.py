@@ -55,7 +55,7 @@ def _groups(answers: Sequence[Answer]) -> list[Group]:
             label if kind == "class" else TITLES[kind],
             kind,
             [
-                (answer, _picture(answer))
+                (answer, None if answer.kind == "unreadable" else picture_url(answer.path))
                 for answer in sorted(answers, key=lambda answer: (answer.probability, answer.path))
                 if answer.kind == kind and label in ("", answer.label)
             ],
@@ -70,12 +70,10 @@ def _place(group: tuple[str, str]) -> tuple[int, str]:
     return ["class", *TITLES].index(kind), label
 
 
-def _picture(answer: Answer) -> str | None:
-    """Return a small picture of an image as a data URL, or None if it cannot be read."""
-    if answer.kind == "unreadable":
-        return None
+def picture_url(file: str) -> str | None:
+    """Return a small picture of an image file as a data URL, or None if it cannot be read."""
     try:
-        image = open_image(Path(answer.path), answer.path).convert("RGB")
+        image = open_image(Path(file), file).convert("RGB")
     except InputError:
         return None
     image.thumbnail((SIDE, SIDE), Image.Resampling.BOX)

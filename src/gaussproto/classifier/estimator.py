@@ -11,11 +11,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from gaussproto.classifier.confidence import (
     Confidence,
+    Thresholds,
     Weights,
     check_parameters,
     class_thresholds,
+    enlarged_distances,
+    is_unknown,
     nearest_classes,
-    verdict,
+    probabilities_of,
+    warn_of_borrowed,
 )
 from gaussproto.classifier.encoders.card import Encoder
 from gaussproto.classifier.encoders.find import (
@@ -74,7 +78,7 @@ class GaussianPrototypeClassifier(
         distance: the name of the distance, for example `cosine`. By default that of the weights.
         temperature: T in the formula. By default the value that `gaussproto calibrate` stored in the weights, or 1.
         reject: the share of known images that you accept losing, for example 0.05. `predict` then returns None for an
-            image that is far from every class. By default every image gets a class.
+            image that is far from every class, blank or of very low precision. By default every image gets a class.
         weights: `precision` weights the examples of a class by their precision. `uniform` counts them all the same, so
             that a prototype is the plain mean, as in a vanilla prototypical network. Takes effect at the next `fit`.
         engine: `torch` or `onnx`, which computes the network. By default onnx for an ONNX file, otherwise torch.
@@ -189,8 +193,12 @@ class GaussianPrototypeClassifier(
         Returns:
             (N,) labels. With `reject`, an array of objects that holds None for unknown images.
         """
-        x, thresholds = self._embed(X)[0].x, self._thresholds()
-        nearest, unknown = nearest_classes(self._distances, x, len(self.classes_), thresholds, self._metric[0])
+        embedded, seen = self._embed(X)
+        thresholds, distance = self._thresholds(), self._metric[0]
+        self._warn_once(thresholds)
+        enlarged = enlarged_distances(embedded.s, seen.blank, thresholds, distance)
+        C = len(self.classes_)
+        nearest, unknown = nearest_classes(self._distances, embedded.x, C, thresholds, enlarged, distance)
         labels: np.ndarray = self.classes_[nearest]
         if thresholds is not None:
             labels = labels.astype(object)
@@ -215,18 +223,23 @@ class GaussianPrototypeClassifier(
             X: N images or vectors, or a folder of images.
 
         Returns:
-            A named tuple: distances (N, C), probabilities (N, C), unknown (N,), thresholds (C,), names, pixels, images
-            and blank (N,).
+            A named tuple: distances (N, C), probabilities (N, C), unknown (N,), thresholds (C,), names, pixels, images,
+            blank (N,) and enlarged (N,).
         """
-        return self.confidence_of(*self._embed(X))
+        embedded, seen = self._embed(X)
+        self._warn_once(self._thresholds())
+        return self.confidence_of(embedded, seen)
 
     def confidence_of(self, embedded: Embedded[np.ndarray], seen: Images) -> Confidence:
         # For the service, which embeds the images of several requests at once. It has no docstring, so that the API
         # reference omits it.
         d, thresholds = self._distances(embedded.x), self._thresholds()
-        answers = verdict(d, thresholds, self.encoder_, self.temperature, self._examples, *self._metric)
+        p = probabilities_of(d, self.encoder_, self.temperature, self._examples, *self._metric)
+        enlarged = enlarged_distances(embedded.s, seen.blank, thresholds, self._metric[0])
+        unknown = is_unknown(d, thresholds, enlarged, self._metric[0])
+        limits = None if thresholds is None else thresholds.distances
         pixels = None if self.encoder_.takes_vectors else seen.pixels
-        return Confidence(d, *answers, thresholds, seen.names, pixels, seen.given, seen.blank)
+        return Confidence(d, p, unknown, limits, seen.names, pixels, seen.given, seen.blank, enlarged)
 
     def explain(self, X: Any, path: Path | str, top: int = 3) -> list[Path]:
         """Draw each image with its nearest classes and the weights of their examples.
@@ -336,7 +349,7 @@ class GaussianPrototypeClassifier(
         return encoder.embed(seen.pixels), seen
 
     def _settle(self, examples: Examples) -> None:
-        self._examples = examples
+        self._examples, self._warned = examples, False
         self.classes_, self.example_labels_ = as_array(examples.classes), as_array(examples.labels)
         self.prototypes_, self.precisions_ = examples.prototypes
         self.example_embeddings_, self.example_precisions_ = examples.embedded
@@ -355,6 +368,12 @@ class GaussianPrototypeClassifier(
             raise InputError("distances overflow: the input values are too large; rescale them")
         return d
 
-    def _thresholds(self) -> np.ndarray | None:
+    def _thresholds(self) -> Thresholds | None:
         check_parameters(self.temperature, self.reject)
         return class_thresholds(self.encoder_, self.reject, self._examples, *self._metric)
+
+    def _warn_once(self, thresholds: Thresholds | None) -> None:
+        """Warn, once for these examples, if the thresholds are not theirs."""
+        if thresholds is not None and thresholds.borrowed and not self._warned:
+            self._warned = True
+            warn_of_borrowed(self.encoder_, float(self.reject or 0), len(self._examples.left_out(*self._metric)))

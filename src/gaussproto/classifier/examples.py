@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from gaussproto.data.labels import classes_of
 from gaussproto.errors import InputError, did_you_mean
-from gaussproto.formulas.confidence import left_out_distances
+from gaussproto.formulas.confidence import left_out_distances, low_precision
 from gaussproto.formulas.embedded import Embedded
 from gaussproto.formulas.prototype import class_prototypes, support_shares
 
@@ -76,8 +77,13 @@ class Examples:
         metric = distance, in_distance
         if metric not in self._left_out:
             counted = _counted(self.embedded, self.uniform)
-            self._left_out[metric] = np.sort(left_out_distances(counted, self.index, *metric))
+            self._left_out[metric] = np.sort(left_out_distances(counted, self.index, *metric, self.low_precision))
         return self._left_out[metric]
+
+    @cached_property
+    def low_precision(self) -> float | None:
+        """The precision below which an image counts as farther away. None if all examples count the same."""
+        return low_precision(_counted(self.embedded, self.uniform), self.index)
 
 
 def _counted(embedded: Embedded[np.ndarray], uniform: bool) -> Embedded[np.ndarray]:

@@ -2,8 +2,8 @@
 
 python -m benchmarks.finetuned [--photos ZIP_OR_FOLDER...] [--episodes N] [--out results.json]
 
-Each fine-tuning starts from `drawings-small` and trains on half of the classes of a folder, without held-out classes, as
-people do it. `calibrate` then has only training classes to fit on. The other half measures the result. Without photos
+Each fine-tuning starts from `drawings-small` and trains on half of the classes of a folder, without held-out classes.
+`calibrate` then has only training classes to fit on. The other half measures the result. Without photos
 (CLASS/IMAGE files, for example CIFAR-100 or PlantDoc), all ten are drawings.
 """
 
@@ -13,7 +13,7 @@ import io
 import json
 import zipfile
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -49,15 +49,15 @@ def write_invented(folder: Path, first: int) -> None:
 def write_photos(folder: Path, source: Path, seed: int) -> None:
     rng = np.random.default_rng(seed)
     files = defaultdict(list)
-    for name in sorted(_names(source)):
+    for name in sorted(image_names(source)):
         files[Path(name).parent.name].append(name)
     classes = [name for name, some in files.items() if len(some) >= IMAGES]
     for c in rng.choice(len(classes), min(CLASSES, len(classes)), replace=False):
         some = rng.choice(files[classes[c]], IMAGES, replace=False)
-        _write(folder / classes[c].replace("/", "-"), [_open(source, name) for name in some])
+        _write(folder / classes[c].replace("/", "-"), open_photos(source, some))
 
 
-def _names(source: Path) -> list[str]:
+def image_names(source: Path) -> list[str]:
     endings = (".png", ".jpg", ".jpeg")
     if source.is_dir():
         return [str(path) for path in source.glob("*/*") if path.suffix.lower() in endings]
@@ -65,11 +65,11 @@ def _names(source: Path) -> list[str]:
         return [name for name in file.namelist() if name.lower().endswith(endings)]
 
 
-def _open(source: Path, name: str) -> Image.Image:
+def open_photos(source: Path, names: Iterable[str]) -> list[Image.Image]:
     if source.is_dir():
-        return Image.open(name).convert("RGB")
+        return [Image.open(name).convert("RGB") for name in names]
     with zipfile.ZipFile(source) as file:
-        return Image.open(io.BytesIO(file.read(name))).convert("RGB")
+        return [Image.open(io.BytesIO(file.read(name))).convert("RGB") for name in names]
 
 
 def _write(folder: Path, images: list[Image.Image]) -> None:

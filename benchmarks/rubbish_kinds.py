@@ -1,4 +1,4 @@
-"""Kinds of rubbish that end up among people's images: pages without a character, noise, patterns, text and scribbles."""
+"""Rubbish that ends up among people's images: pages without a character, noise, patterns, text and scribbles."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scipy import ndimage
 
 SIDE = 105
 Y, X = np.mgrid[:SIDE, :SIDE] / (SIDE - 1) - 0.5
-WORDS = "the of and to in is that for it with as was on be by at this from or which but not are all one".split()
+WORDS = ["the", "of", "and", "to", "in", "is", "that", "for", "with", "was", "on", "from", "which", "but", "are"]
 
 
 def _grey(levels: np.ndarray) -> np.ndarray:

@@ -43,6 +43,7 @@ from gaussproto.classifier.inputs import (
     with_labels,
 )
 from gaussproto.classifier.profile import Profile, warn_if_unlike, warn_of_blank
+from gaussproto.classifier.suggest import Suggestion, check_number, most_valuable
 from gaussproto.data.labels import as_array, check_among, read_labels
 from gaussproto.errors import InputError, restored_on_error
 from gaussproto.formulas.distance import find_distance
@@ -258,6 +259,30 @@ class GaussianPrototypeClassifier(
         check_picture(Path(path))
         answers = X if isinstance(X, Confidence) else self.confidence(X)
         return draw_answers(answers, self._examples, self.encoder_.look, Path(path), top)
+
+    def suggest(self, X: Any, n: int = 10) -> list[Suggestion]:
+        """Return the unlabelled images that would teach the classifier most, the most valuable first.
+
+        They are images that the classifier is uncertain of, of good precision and unlike each other. Label them, pass
+        them to `partial_fit` and ask again.
+
+        Args:
+            X: N unlabelled images or vectors, or a folder of images.
+            n: how many images to suggest. Blank images are never suggested.
+
+        Returns:
+            At most n suggestions, each with index, name, value, label, probability and other.
+        """
+        n = check_number(n)
+        embedded, seen = self._embed(X)
+        d = self._distances(embedded.x)
+        p = probabilities_of(d, self.encoder_, self.temperature, self._examples, *self._metric)
+        chosen, values = most_valuable(embedded.x, embedded.s, p, seen.blank, self._examples.embedded.s, n)
+        order, labels = (-p).argsort(axis=1, kind="stable")[:, :2], self.classes_.tolist()
+        return [
+            Suggestion(i, seen.names[i], value, labels[order[i, 0]], float(p[i].max()), labels[order[i, 1]])
+            for i, value in zip(chosen, values, strict=True)
+        ]
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the negative distance to each class (N, C). For two classes, how much nearer the second is (N,)."""

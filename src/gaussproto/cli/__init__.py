@@ -17,6 +17,7 @@ from gaussproto.cli.gallery import gallery
 from gaussproto.cli.reproduce import reproduce
 from gaussproto.cli.run import calibrate, export, report, train
 from gaussproto.cli.serve import serve
+from gaussproto.cli.suggest import suggest
 from gaussproto.errors import InputError
 from gaussproto.files import reason
 from gaussproto.training.memory import keep_freed_memory
@@ -47,7 +48,7 @@ def gaussproto(
     raise typer.Exit
 
 
-for command in (classify, enroll, serve, train, evaluate, report, calibrate, export, reproduce, presets, data):
+for command in (classify, enroll, suggest, serve, train, evaluate, report, calibrate, export, reproduce, presets, data):
     app.command()(command)
 app.add_typer(gallery, name="gallery")
 

@@ -25,7 +25,7 @@ from gaussproto.formulas.prototype import class_prototypes
 
 BINS = 15  # the usual number
 RATES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # shares of known images rejected, one threshold each
-LOW_PRECISION = 0.5  # share of the highest precision in a class; an example below it does not resemble new images
+LOW_PRECISION = 0.3  # share of the highest precision in a class; an example below it does not resemble new images
 LOW_SHARE = 0.05  # of the known images: their precision is so low that they count as farther away
 EXPONENT = 0.5  # of the precision in the distance of such an image
 
@@ -183,7 +183,7 @@ def enlargement(s: np.ndarray | None, low: float | None, distance: str) -> np.nd
 
 
 def _is_good(sizes: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return whether each example (N,) has at least half the highest precision of its class."""
+    """Return whether each example (N,) has at least 30 % of the highest precision of its class."""
     best = np.zeros(labels.max() + 1)
     np.maximum.at(best, labels, sizes)
     return np.asarray(sizes >= LOW_PRECISION * best[labels])
@@ -194,9 +194,9 @@ def left_out_distances(
 ) -> np.ndarray:
     """Return the normalised distance of each example from the prototype of the other examples of its class.
 
-    Two kinds of examples are skipped: those with less than half the highest precision of their class, which do not tell
-    how far good images are, and those that are alone in their class. A class of two contributes one distance, because
-    its two examples are equally far from each other.
+    Two kinds of examples are skipped: those with less than 30 % of the highest precision of their class, which do not
+    tell how far good images are, and those that are alone in their class. A class of two contributes one distance,
+    because its two examples are equally far from each other.
 
     Args:
         examples: embedded examples, x (N, D) and s.

@@ -12,6 +12,8 @@ from PIL import Image
 import gaussproto as gp
 from gaussproto.evaluation.views import principal_plane
 
+pytestmark = pytest.mark.filterwarnings("ignore:the examples are too few")
+
 
 def text(content):
     return base64.b64encode(content).decode()

@@ -68,8 +68,8 @@ def main() -> None:
     if path.stat().st_size > LARGEST:
         raise SystemExit(f"{path} has {path.stat().st_size:,} bytes, more than {LARGEST:,}")
     study = damage_study(load_checkpoint(path).network(), images)
-    stretch = farther(whole, other)
-    calibration = stretched(calibrate_weights(twin.last)[0], stretch)
+    stretch, sharpened = farther(whole, other)
+    calibration = stretched(calibrate_weights(twin.last)[0], stretch, sharpened)
     measured = measure_confidence(load_checkpoint(path).network().eval(), images, calibration)
     write_calibration(path, calibration)
     text = card(given.name, whole, run.read_metrics(), scores, study, path.stat().st_size, precision)
@@ -101,17 +101,22 @@ def check_twin(checkpoint: Checkpoint, twin: Checkpoint) -> None:
         )
 
 
-def farther(whole: Checkpoint, twin: Checkpoint) -> float:
-    """Return how many times farther images of the invented alphabets are from their own class than with the twin."""
+def farther(whole: Checkpoint, twin: Checkpoint) -> tuple[float, float]:
+    """Return how many times farther images of the invented alphabets are from their own class than with the twin.
+
+    Also return how many times as high the precision is that 5 % of these images fall short of.
+    """
     invented = load_data(DataConfig(data="strokes", prepare=whole.config.data.prepare)).test
-    far, near = (calibrate(one.network().eval(), invented, held_out=True).threshold(RATE) for one in (whole, twin))
-    return far / near
+    far, near = (calibrate(one.network().eval(), invented, held_out=True) for one in (whole, twin))
+    precision = far.low_precision / near.low_precision if far.low_precision and near.low_precision else 1.0
+    return far.threshold(RATE) / near.threshold(RATE), precision
 
 
-def stretched(calibration: Calibration, stretch: float) -> Calibration:
-    """Multiply the thresholds by `stretch`. The temperature stays, because both networks were trained at 1."""
+def stretched(calibration: Calibration, stretch: float, sharpened: float = 1.0) -> Calibration:
+    """Multiply the thresholds and the low precision. The temperature stays, because both networks were trained at 1."""
     thresholds = tuple(stretch * threshold for threshold in calibration.thresholds)
-    return calibration.model_copy(update={"thresholds": thresholds})
+    low = None if calibration.low_precision is None else sharpened * calibration.low_precision
+    return calibration.model_copy(update={"thresholds": thresholds, "low_precision": low})
 
 
 def save(checkpoint: Checkpoint, name: str, path: Path, dtype: torch.dtype) -> None:
@@ -209,7 +214,7 @@ seen. Compared with the twin, images of these alphabets are {stretch:.2f} times 
 that a factor may be needed, but they did not set its size.
 """
     return f"""## Confidence
-The temperature of the probabilities is {calibration.temperature:.3f} times the scale of the distances. The temperature and the thresholds for
+The temperature of the probabilities is {calibration.temperature:.3f}{" times the scale of the distances" if calibration.scaled else ""}. The temperature and the thresholds for
 rejecting unknown images were fitted on {calibration.classes:,} classes of training alphabets. They were fitted with a twin network, which was
 trained by the same recipe ({twin.position.episode:,} episodes) without these alphabets.
 {moved if f"{stretch:.2f}" != "1.00" else ""}

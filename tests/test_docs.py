@@ -92,10 +92,11 @@ def test_the_page_about_export(tmp_path, monkeypatch, characters, weights):
     assert namespace["clf"].classes_.tolist() == ["a", "b"]
 
 
+@pytest.mark.filterwarnings("ignore:the examples are too few")
 def test_the_classifiers_page(tmp_path, monkeypatch, characters, capsys):
     monkeypatch.chdir(tmp_path)
     files = [f"my_images/{name}/{i}.png" for name in ("ant", "bee", "cat") for i in range(4)]
-    for n, file in enumerate([*files, "new.png", "another.png", "scan.png"]):
+    for n, file in enumerate([*files, "new.png", "another.png", "scan.png", "unlabelled/0.png", "unlabelled/1.png"]):
         Path(file).parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(255 - characters.dense[n // 4, n % 4, 0].numpy()).resize((60, 60)).save(file)
 
@@ -106,6 +107,7 @@ def test_the_classifiers_page(tmp_path, monkeypatch, characters, capsys):
     assert namespace["clf"].example_names_ == [*files, "another.png"]
     assert "from my_images/ant/0.png" in capsys.readouterr().out
     assert Path("why.png").exists()
+    assert [each.index for each in namespace["clf"].suggest("unlabelled")] in ([0, 1], [1, 0])
 
 
 def test_the_page_about_check(tmp_path, monkeypatch, characters, capsys, gaussproto):

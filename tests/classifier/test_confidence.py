@@ -10,8 +10,9 @@ from safetensors.numpy import save_file
 from gaussproto import GaussianPrototypeClassifier, load
 from gaussproto.classifier.encoders.find import find_encoder
 from gaussproto.classifier.gallery import METADATA
-from gaussproto.errors import InputError
+from gaussproto.errors import ImageWarning, InputError
 from gaussproto.formulas.confidence import RATES, Calibration, distance_scale
+from gaussproto.formulas.embedded import Embedded
 from gaussproto.runs.weights import write_calibration
 from tests.classifier.test_estimator import assert_same, network, state, uneven_examples
 from tests.classifier.test_gallery import whole_state
@@ -129,7 +130,12 @@ def test_one_example_of_each_class_takes_the_limits_of_the_weights(characters, w
     X, y, queries = uneven_examples(characters, (1, 1, 1))
     clf = GaussianPrototypeClassifier(calibrated, reject=0.05).fit(X, y)
     limit = CALIBRATION.threshold(0.05) * distance_scale(1, "euclidean", False)
-    np.testing.assert_allclose(clf.confidence(queries).thresholds, [limit] * 3)
+    with pytest.warns(ImageWarning, match=r"reject=0.05 needs 19 .* found 0\): using the thresholds of the weights"):
+        np.testing.assert_allclose(clf.confidence(queries).thresholds, [limit] * 3)
+    clf.predict(queries)  # warned once
+    clf.partial_fit(X[:1], y[:1])
+    with pytest.warns(ImageWarning, match="too few"):
+        clf.predict(queries)
     clf = GaussianPrototypeClassifier(weights, reject=0.05).fit(X, y)
     before = state(clf)
     with pytest.raises(InputError, match=r"reject=0.05 needs 19 examples"):
@@ -168,3 +174,39 @@ def test_parameters_are_checked(characters, change):
     for ask in (lambda: clf.fit(X, y), lambda: clf.predict_proba(queries)):
         with pytest.raises(InputError, match="must be a"):
             ask()
+
+
+def test_a_low_precision_makes_an_image_unknown(characters, weights):
+    """The same embedding is known with a usual precision, and unknown with a very low one."""
+    X, y, queries = uneven_examples(characters, (8, 8, 8))
+    clf = GaussianPrototypeClassifier(weights, reject=0.1).fit(X, y)
+    embedded, seen = clf._embed(queries)
+    usual = clf.confidence_of(embedded, seen)
+    assert not usual.unknown.all()
+    low = clf.confidence_of(Embedded(embedded.x, embedded.s * 1e-4), seen)
+    assert low.unknown.all()
+    assert (low.enlarged > 10).all()
+    np.testing.assert_array_equal(low.probabilities, usual.probabilities)
+    high = clf.confidence_of(Embedded(embedded.x, embedded.s * 1e4), seen)
+    np.testing.assert_array_equal(high.unknown, (high.distances > high.thresholds).all(axis=1))
+    plain = GaussianPrototypeClassifier(weights, reject=0.1, weights="uniform").fit(X, y)
+    assert (plain.confidence(queries).enlarged == 1).all()
+
+
+def test_rubbish_is_unknown_and_characters_are_known(characters):
+    """With the bundled weights and five examples a class: blank pages, specks and noise."""
+    X = np.concatenate([characters.dense[c, :5, 0].numpy() for c in range(10)])
+    known = np.concatenate([characters.dense[c, 5:15, 0].numpy() for c in range(10)])
+    clf = GaussianPrototypeClassifier("drawings-small", reject=0.05).fit(X, np.repeat(np.arange(10), 5))
+    rng = np.random.default_rng(0)
+    noise = [rng.integers(0, 256, (105, 105), dtype=np.uint8) for _ in range(10)]
+    specks = [np.full((105, 105), 255, dtype=np.uint8) for _ in range(11)]
+    for page in specks[1:]:
+        for down, across in rng.integers(2, 100, (6, 2)):
+            page[down : down + 3, across : across + 3] = 0
+    with pytest.warns(ImageWarning):
+        found = clf.confidence([*noise, *specks])
+    assert found.unknown.mean() >= 0.9
+    assert found.unknown[found.blank].all()
+    assert found.why_unknown(10) == "no ink"
+    assert clf.confidence(known).unknown.mean() <= 0.12

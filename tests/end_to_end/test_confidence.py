@@ -85,8 +85,11 @@ def test_calibrate_writes_what_it_says(place, weights, characters, ask, monkeypa
     monkeypatch.setattr("gaussproto.evaluation.calibrate.QUERIES", 2000)
     again = ask("calibrate", "run/checkpoints/last.safetensors")
     other = open_weights(folder.last).calibration
-    assert other.temperature == pytest.approx(there.temperature, rel=0.2)
-    assert f"temperature {other.temperature:.3f} times the distance scale" in again.out
+    assert other.evidence.fitted == pytest.approx(there.evidence.fitted, rel=0.2)
+    assert (other.temperature, other.scaled) == (1, False)
+    assert "last.safetensors: temperature 1, fitted on 21 training classes" in again.out
+    assert f"{other.evidence.fitted:.3f} times the distance scale changes the negative log-likelihood" in again.err
+    assert "T = 1 is kept" in again.err
     assert "wrote the calibration to run/checkpoints/last.safetensors" in again.err
 
 

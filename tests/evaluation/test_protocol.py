@@ -4,6 +4,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 from torch import nn
 
 from gaussproto.config import NetworkConfig
@@ -82,8 +83,8 @@ def with_backbone(way, blind=False):
 def test_a_perfect_and_a_blind_network():
     images = named(23, [20] * 23)
     perfect = evaluate(with_backbone(23), images, shots=[1, 5, 19], rounds=2)
-    assert all(score.accuracy == 1 and score.interval is None for score in perfect.scores)  # all alike: no interval
-    assert perfect.score(20, 1).text() == "100.00"
+    assert all(score.accuracy == 1 and 0 < score.interval < 0.1 for score in perfect.scores)  # never ± 0
+    assert perfect.score(20, 1).text() == "100.00 ± 0.83"  # Wilson: 460 images
     blind = evaluate(with_backbone(23, blind=True), images, ways=[5, 20], shots=[1], rounds=20)
     for score in blind.scores:
         assert score.accuracy == pytest.approx(1 / score.way, abs=0.05)
@@ -123,16 +124,37 @@ def test_interval_is_that_of_the_mean_over_classes(few):
     score = evaluate(with_backbone(10), images, ways=[10], shots=[1], rounds=1).scores[0]
     by_class = torch.tensor([1.0] + [1.0] * 7 + [0.0, 0.0])  # ties go to the first class
     assert score.accuracy == pytest.approx(by_class.mean().item())
-    assert score.interval == pytest.approx(1.96 * by_class.std().item() / math.sqrt(10))
+    assert score.interval == pytest.approx(stats.t.ppf(0.975, 9) * by_class.std().item() / math.sqrt(10))
 
 
 def test_rotations_of_a_character_do_not_make_the_interval_narrower():
     """Four copies of each result are no more evidence than one."""
     accuracies, names = torch.linspace(0.5, 1, 16), list("abcdefghijklmnop")
-    once = _interval(accuracies, names)
-    assert once == pytest.approx(1.96 * accuracies.std().item() / 4)
-    assert _interval(accuracies.repeat(4), names * 4) == pytest.approx(once)
-    assert _interval(accuracies[:9].repeat(4), names[:9] * 4) is None  # too few to tell
+    once = _interval(accuracies, names, 20 * len(names))
+    assert once == pytest.approx(stats.t.ppf(0.975, 15) * accuracies.std().item() / 4)
+    assert _interval(accuracies.repeat(4), names * 4, 80 * len(names)) == pytest.approx(once)
+
+
+def test_intervals_of_few_classes_are_those_of_student_or_wilson():
+    names = [str(c) for c in range(5)]
+    differ = torch.tensor([0.5, 0.7, 0.9, 0.6, 0.8])
+    assert _interval(differ, names, 100) == pytest.approx(stats.t.interval(0.95, 4, 0.7, stats.sem(differ))[1] - 0.7)
+    for right in (0.0, 1.0):  # all alike: the farther end of Wilson's interval
+        low, high = stats.binomtest(int(100 * right), 100).proportion_ci(method="wilson")
+        assert _interval(torch.full((5,), right), names, 100) == pytest.approx(
+            abs(right - (high if right < 1 else low))
+        )
+    assert _interval(torch.tensor([0.2, 1.0]), names[:2], 10) == 1  # two classes tell nothing
+    assert 0 < _interval(torch.ones(4), ["a"] * 4, 80) == _interval(torch.ones(1), ["a"], 20)
+
+
+def test_student_intervals_hold_the_truth_as_often_as_they_say():
+    generator = torch.Generator().manual_seed(0)
+    inside = []
+    for _ in range(400):
+        accuracies = (0.7 + 0.1 * torch.randn(6, generator=generator)).clamp(0, 1)
+        inside.append(abs(accuracies.mean().item() - 0.7) <= _interval(accuracies, list("abcdef"), 10_000))
+    assert sum(inside) / 400 == pytest.approx(0.95, abs=0.03)
 
 
 def test_scores_do_not_depend_on_what_else_is_asked_for(few):

@@ -228,8 +228,8 @@ def test_a_folder_of_colour_images_is_evaluated_first(characters, tmp_path):
     assert "&lt;b&gt;" in page
     assert "&amp;lt;" not in page  # text is escaped once
     scores = read(tmp_path / "run" / "metrics.json")["evaluations"][0]["scores"]
-    assert all(f"<td>{100 * score['accuracy']:.2f}</td>" in page for score in scores)  # two classes give no interval
-    assert all(score["interval"] is None for score in scores)
+    assert all(f"{100 * score['accuracy']:.2f} ± {100 * score['interval']:.2f}" in page for score in scores)
+    assert all(score["interval"] > 0.01 for score in scores)  # two classes tell little
 
 
 def test_classes_of_one_image_leave_the_rest_of_the_page(copies, characters, tmp_path, monkeypatch):

@@ -6,6 +6,8 @@ import pytest
 import gaussproto as gp
 from benchmarks.target import as_text, files
 
+pytestmark = pytest.mark.filterwarnings("ignore:the examples are too few")
+
 
 def test_health_ready_and_metrics(client):
     assert client.get("/health").json() == {"status": "ok", "version": gp.__version__}

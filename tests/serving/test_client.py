@@ -22,6 +22,7 @@ def named(client, gallery):
     return name
 
 
+@pytest.mark.filterwarnings("ignore:the examples are too few")
 def test_the_answers_are_those_of_the_local_command(gaussproto, server, client, gallery, named, images, tmp_path):
     file = tmp_path / "x.gallery"
     file.write_bytes(client.get(f"{gallery}/file").content)

@@ -12,11 +12,15 @@ from sklearn.utils.validation import check_is_fitted
 from gaussproto.classifier.check import Check, check_examples
 from gaussproto.classifier.confidence import (
     Confidence,
+    Thresholds,
     Weights,
     check_parameters,
     class_thresholds,
+    enlarged_distances,
+    is_unknown,
     nearest_classes,
-    verdict,
+    probabilities_of,
+    warn_of_borrowed,
 )
 from gaussproto.classifier.encoders.card import Encoder
 from gaussproto.classifier.encoders.find import (
@@ -40,6 +44,7 @@ from gaussproto.classifier.inputs import (
     with_labels,
 )
 from gaussproto.classifier.profile import Profile, warn_if_unlike, warn_of_blank
+from gaussproto.classifier.suggest import Suggestion, check_number, most_valuable
 from gaussproto.data.labels import as_array, check_among, read_labels
 from gaussproto.errors import InputError, restored_on_error
 from gaussproto.formulas.distance import find_distance
@@ -77,7 +82,7 @@ class GaussianPrototypeClassifier(
         distance: the name of the distance, for example `cosine`. By default that of the weights.
         temperature: T in the formula. By default the value that `gaussproto calibrate` stored in the weights, or 1.
         reject: the share of known images that you accept losing, for example 0.05. `predict` then returns None for an
-            image that is far from every class. By default every image gets a class.
+            image that is far from every class, blank or of very low precision. By default every image gets a class.
         weights: `precision` weights the examples of a class by their precision. `uniform` ignores it, as a vanilla
             prototypical network does. Takes effect at the next `fit`.
         prototype: how far to trust each example. `agreement` counts an example for less if it is unlike the others of
@@ -197,8 +202,12 @@ class GaussianPrototypeClassifier(
         Returns:
             (N,) labels. With `reject`, an array of objects that holds None for unknown images.
         """
-        x, thresholds = self._embed(X)[0].x, self._thresholds()
-        nearest, unknown = nearest_classes(self._distances, x, len(self.classes_), thresholds, self._metric[0])
+        embedded, seen = self._embed(X)
+        thresholds, distance = self._thresholds(), self._metric[0]
+        self._warn_once(thresholds)
+        enlarged = enlarged_distances(embedded.s, seen.blank, thresholds, distance)
+        C = len(self.classes_)
+        nearest, unknown = nearest_classes(self._distances, embedded.x, C, thresholds, enlarged, distance)
         labels: np.ndarray = self.classes_[nearest]
         if thresholds is not None:
             labels = labels.astype(object)
@@ -223,18 +232,23 @@ class GaussianPrototypeClassifier(
             X: N images or vectors, or a folder of images.
 
         Returns:
-            A named tuple: distances (N, C), probabilities (N, C), unknown (N,), thresholds (C,), names, pixels, images
-            and blank (N,).
+            A named tuple: distances (N, C), probabilities (N, C), unknown (N,), thresholds (C,), names, pixels, images,
+            blank (N,) and enlarged (N,).
         """
-        return self.confidence_of(*self._embed(X))
+        embedded, seen = self._embed(X)
+        self._warn_once(self._thresholds())
+        return self.confidence_of(embedded, seen)
 
     def confidence_of(self, embedded: Embedded[np.ndarray], seen: Images) -> Confidence:
         # For the service, which embeds the images of several requests at once. It has no docstring, so that the API
         # reference omits it.
         d, thresholds = self._distances(embedded.x), self._thresholds()
-        answers = verdict(d, thresholds, self.encoder_, self.temperature, self._examples, *self._metric)
+        p = probabilities_of(d, self.encoder_, self.temperature, self._examples, *self._metric)
+        enlarged = enlarged_distances(embedded.s, seen.blank, thresholds, self._metric[0])
+        unknown = is_unknown(d, thresholds, enlarged, self._metric[0])
+        limits = None if thresholds is None else thresholds.distances
         pixels = None if self.encoder_.takes_vectors else seen.pixels
-        return Confidence(d, *answers, thresholds, seen.names, pixels, seen.given, seen.blank)
+        return Confidence(d, p, unknown, limits, seen.names, pixels, seen.given, seen.blank, enlarged)
 
     def explain(self, X: Any, path: Path | str, top: int = 3) -> list[Path]:
         """Draw each image with its nearest classes and the weights of their examples.
@@ -275,6 +289,30 @@ class GaussianPrototypeClassifier(
         check_is_fitted(self)
         check_parameters(self.temperature, self.reject)
         return check_examples(self._examples, self.encoder_, self.temperature, *self._metric)
+
+    def suggest(self, X: Any, n: int = 10) -> list[Suggestion]:
+        """Return the unlabelled images that would teach the classifier most, the most valuable first.
+
+        They are images that the classifier is uncertain of, of good precision and unlike each other. Label them, pass
+        them to `partial_fit` and ask again.
+
+        Args:
+            X: N unlabelled images or vectors, or a folder of images.
+            n: how many images to suggest. Blank images are never suggested.
+
+        Returns:
+            At most n suggestions, each with index, name, value, label, probability and other.
+        """
+        n = check_number(n)
+        embedded, seen = self._embed(X)
+        d = self._distances(embedded.x)
+        p = probabilities_of(d, self.encoder_, self.temperature, self._examples, *self._metric)
+        chosen, values = most_valuable(embedded.x, embedded.s, p, seen.blank, self._examples.embedded.s, n)
+        order, labels = (-p).argsort(axis=1, kind="stable")[:, :2], self.classes_.tolist()
+        return [
+            Suggestion(i, seen.names[i], value, labels[order[i, 0]], float(p[i].max()), labels[order[i, 1]])
+            for i, value in zip(chosen, values, strict=True)
+        ]
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the negative distance to each class (N, C). For two classes, how much nearer the second is (N,)."""
@@ -370,7 +408,7 @@ class GaussianPrototypeClassifier(
         return encoder.embed(seen.pixels), seen
 
     def _settle(self, examples: Examples) -> None:
-        self._examples = examples
+        self._examples, self._warned = examples, False
         self.classes_, self.example_labels_ = as_array(examples.classes), as_array(examples.labels)
         self.prototypes_, self.precisions_ = examples.prototypes
         self.example_embeddings_, self.example_precisions_ = examples.embedded
@@ -389,6 +427,12 @@ class GaussianPrototypeClassifier(
             raise InputError("distances overflow: the input values are too large; rescale them")
         return d
 
-    def _thresholds(self) -> np.ndarray | None:
+    def _thresholds(self) -> Thresholds | None:
         check_parameters(self.temperature, self.reject)
         return class_thresholds(self.encoder_, self.reject, self._examples, *self._metric)
+
+    def _warn_once(self, thresholds: Thresholds | None) -> None:
+        """Warn, once for these examples, if the thresholds are not theirs."""
+        if thresholds is not None and thresholds.borrowed and not self._warned:
+            self._warned = True
+            warn_of_borrowed(self.encoder_, float(self.reject or 0), len(self._examples.left_out(*self._metric)))

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from gaussproto.data.labels import classes_of
 from gaussproto.errors import InputError, did_you_mean
-from gaussproto.formulas.confidence import left_out_distances
+from gaussproto.formulas.confidence import left_out_distances, low_precision
 from gaussproto.formulas.embedded import Embedded
 from gaussproto.formulas.prototype import class_prototypes, support_shares, trusted
 from gaussproto.formulas.trust import PrototypeRule, support_trust
@@ -123,8 +124,14 @@ class Examples:
         """Return the `left_out_distances` of the examples, sorted. They are computed once."""
         metric = distance, in_distance
         if metric not in self._left_out:
-            self._left_out[metric] = np.sort(left_out_distances(self.counted, self.index, *metric))
+            self._left_out[metric] = np.sort(left_out_distances(self.counted, self.index, *metric, self.low_precision))
         return self._left_out[metric]
+
+    @cached_property
+    def low_precision(self) -> float | None:
+        """The precision below which an image counts as farther away. None if all examples count the same."""
+        known = Embedded(self.embedded.x) if self.weighing.uniform else self.embedded
+        return low_precision(known, self.index)
 
 
 def not_known(

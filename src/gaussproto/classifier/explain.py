@@ -39,9 +39,8 @@ def draw_answers(answers: Confidence, examples: Examples, look: Look, path: Path
         return [Example(Path(examples.names[i]).name, pixels.get(i), float(examples.weights[i])) for i in members]
 
     def neighbour(i: int, c: int) -> Neighbour:
-        threshold = None if answers.thresholds is None else float(answers.thresholds[c])
         d, p = float(answers.distances[i, c]), float(answers.probabilities[i, c])
-        return Neighbour(str(examples.classes[c]), d, threshold, p, examples_of(c))
+        return Neighbour(str(examples.classes[c]), d, answers.threshold(i, c), p, examples_of(c))
 
     assert answers.pixels is not None
     assert answers.images is not None
@@ -50,7 +49,7 @@ def draw_answers(answers: Confidence, examples: Examples, look: Look, path: Path
         nearest = answers.distances[i].argsort(kind="stable")[:top].tolist()
         title = visible(Path(name).name) or f"image {i}"
         pictures = thumbnail(i, answers.images[i]), answers.pixels[i]
-        figure = explanation(title, *pictures, bool(answers.unknown[i]), [neighbour(i, c) for c in nearest])
+        figure = explanation(title, *pictures, answers.why_unknown(i), [neighbour(i, c) for c in nearest])
         with write_then_rename(picture) as temporary:
             extension = cast(Literal["svg", "png"], path.suffix.lower()[1:])
             temporary.write_bytes(render(figure, extension, f"{title}: why"))

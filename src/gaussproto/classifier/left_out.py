@@ -54,8 +54,8 @@ def left_out_answers(examples: Examples, metric: Metric) -> LeftOut:
 
     `answer` and `probability` are those of a classifier fitted without the example. They are exact for
     `prototype="mean"`. Other rules keep the trust in the remaining examples, which the fit would change a little.
-    `looks_like` and `margin` come from geometric medians instead of prototypes: wrong examples pull a mean towards them,
-    and a median hardly.
+    `looks_like` and `margin` come from geometric medians instead of prototypes: wrong examples pull a mean towards
+    them, and a median hardly.
     """
     N, index = len(examples.labels), examples.index
     answer, near = np.empty(N, dtype=int), np.empty(N, dtype=int)

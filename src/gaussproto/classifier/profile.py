@@ -57,7 +57,8 @@ def warn_of_blank(blank: np.ndarray, names: Sequence[str]) -> None:
         i = int(blank.argmax())
         first = visible(names[i]) or f"image {i}"
         which = first if len(names) == 1 else f"{int(blank.sum())} of {len(names)} images, for example {first}"
-        warnings.warn(f"found no ink in {which}: a blank image gets an arbitrary class", ImageWarning, stacklevel=4)
+        answer = "a blank image gets an arbitrary class, or none with `reject`"
+        warnings.warn(f"found no ink in {which}: {answer}", ImageWarning, stacklevel=4)
 
 
 def warn_if_unlike(examples: Profile | None, traits: Sequence[Traits], look: Look) -> None:

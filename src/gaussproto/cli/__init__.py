@@ -18,6 +18,7 @@ from gaussproto.cli.gallery import gallery
 from gaussproto.cli.reproduce import reproduce
 from gaussproto.cli.run import calibrate, export, report, train
 from gaussproto.cli.serve import serve
+from gaussproto.cli.suggest import suggest
 from gaussproto.errors import InputError
 from gaussproto.files import reason
 from gaussproto.training.memory import keep_freed_memory
@@ -48,7 +49,10 @@ def gaussproto(
     raise typer.Exit
 
 
-for command in (classify, check, enroll, serve, train, evaluate, report, calibrate, export, reproduce, presets, data):
+COMMANDS = (
+    classify, check, enroll, suggest, serve, train, evaluate, report, calibrate, export, reproduce, presets, data,
+)  # fmt: skip
+for command in COMMANDS:
     app.command()(command)
 app.add_typer(gallery, name="gallery")
 

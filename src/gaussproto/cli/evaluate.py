@@ -136,10 +136,7 @@ def evaluate(
     title += ", groups within an alphabet" if within_alphabet else ""
     console.print_table(title, ["", *(f"{way}-way" for way in result.ways)], rows, right=1)
     groupings = f"mean over {result.rounds} random grouping{'s' * (result.rounds != 1)} of the classes"
-    known = [score.interval is not None for score in result.scores]
-    plus_minus = "± is the 95 % interval over characters" if any(known) else ""
-    left_out = "" if all(known) else "no ± where fewer than ten classes are tested or all score the same"
-    interval = "; ".join(filter(None, (plus_minus, left_out)))
+    interval = "± is the 95 % interval over characters"
     std = "; std is the standard deviation over the checkpoints" if result.checkpoints > 1 else ""
     return console.say(f"{groupings}; {interval}{std}")
 

@@ -17,6 +17,7 @@ from gaussproto.files import read_json
 from gaussproto.presets import PRESETS, preset
 
 if TYPE_CHECKING:
+    from gaussproto.formulas.confidence import Calibration
     from gaussproto.runs.metrics import CalibrationResult, LogRecord
 
 
@@ -101,8 +102,9 @@ def calibrate(
     """Calibrate a network: fit the temperature of its probabilities and the thresholds for unknown images.
 
     Fits on held-out alphabets if the run has any, otherwise on the training
-    classes. Writes the result to the weights file, except for bundled weights.
-    Then measures the calibrated network on the test classes.
+    classes. Keeps the temperature 1 unless another one helps on classes that
+    were left out of its fit. Writes the result to the weights file, except for
+    bundled weights. Then measures the calibrated network on the test classes.
     """
     from gaussproto.evaluation.calibrate import calibrate_weights
     from gaussproto.formulas.confidence import check_rate
@@ -137,10 +139,13 @@ def _print_calibration(result: CalibrationResult, rate: float) -> None:
     ]
     columns = ["%", "accuracy", "error at T = 1", "calibrated", "AUROC", "known rejected", "unknown rejected"]
     seen = f"{fit.classes:,} " + ("classes held out of training" if fit.held_out else "training classes")
-    title = f"{result.target}: temperature {fit.temperature:.3f} times the distance scale, fitted on {seen}"
+    temperature = f"{fit.temperature:.3f} times the distance scale" if fit.scaled else f"{fit.temperature:g}"
+    title = f"{result.target}: temperature {temperature}, fitted on {seen}"
     if not rows:
-        return console.say(f"{title}; too few test classes to measure the calibration")
+        console.say(f"{title}; too few test classes to measure the calibration")
+        return console.say(_why(fit))
     console.print_table(title, columns, rows, right=1)
+    console.say(_why(fit))
     raised = sum(one.ece_after > one.ece_before for one in result.measured)
     worse = f" The temperature raises the error in {raised} of {len(rows)} tasks." if raised else ""
     return console.say(
@@ -148,6 +153,26 @@ def _print_calibration(result: CalibrationResult, rate: float) -> None:
         "known and an unknown image in which the unknown one is farther from its nearest class. rejected: share of the "
         f"images rejected as unknown if {100 * rate:g} % of the known ones may be wrongly rejected.{worse}"
     )
+
+
+def _why(fit: Calibration) -> str:
+    """Return why the temperature was kept or not."""
+    evidence = fit.evidence
+    if evidence is None:
+        return "The temperature comes from an earlier version, which did not test it on left-out classes."
+    left_out = (
+        f"On classes left out of the fit, {evidence.fitted:.3f} times the distance scale changes the negative "
+        f"log-likelihood by {-evidence.gain:+.4f} (standard error {evidence.error:.4f}) and the calibration error from "
+        f"{100 * evidence.ece_before:.2f} to {100 * evidence.ece_after:.2f} %"
+    )
+    if fit.scaled:
+        return f"{left_out}: it is kept."
+    if evidence.helps:
+        return (
+            f"{left_out}. But these are training classes, of which the network is more certain than of new ones: T = 1 "
+            "is kept. To fit a lower one, train with --holdout"
+        )
+    return f"{left_out}: there is no evidence that it helps, so T = 1 is kept."
 
 
 def report(

@@ -15,6 +15,8 @@ from gaussproto.episodes import sample_drawings
 from gaussproto.errors import InputError
 from gaussproto.evaluation.robustness import share_higher
 from gaussproto.formulas import confidence
+from gaussproto.formulas.embedded import Embedded
+from gaussproto.formulas.temperature import Answers, cross_fit
 from gaussproto.model.embed import embed_all
 from gaussproto.model.network import GaussianPrototypicalNetwork
 from gaussproto.progress import Progress, silent
@@ -26,13 +28,15 @@ FITTED_CLASSES = 1000  # at most; more would only change the third digit
 QUERIES = 40_000  # for each way and shot, approximately
 
 
-class Answers(NamedTuple):
-    """Distances between queries and the prototypes of one or several episodes."""
+class Episode(NamedTuple):
+    """Distances between the queries and the prototypes of an episode."""
 
-    known: np.ndarray  # (N, way) of queries of the episode's classes
-    truth: np.ndarray  # (N,) the class of each
+    known: Answers  # to queries of the episode's classes
     unknown: np.ndarray  # (M, way) of queries of other classes
+    s_known: np.ndarray | None  # (N, E) precisions of the queries
+    s_unknown: np.ndarray | None
     own: np.ndarray  # the `left_out_distances` of the supports
+    low: float | None  # the `low_precision` of the supports
 
 
 def calibrate(
@@ -47,6 +51,10 @@ def calibrate(
 
     Pass classes that the network was not trained on, but not the test classes. On training classes the thresholds
     become too small, because their images are closer together than those of new classes.
+
+    The temperature is tested on classes that are left out of its fit. It stays 1 if the fitted one does not lower the
+    negative log-likelihood there by more than a standard error, or raises the calibration error. On training classes it
+    never goes below 1: a network is more certain of them, with good reason, than it should be of new classes.
 
     Args:
         network: the network to calibrate.
@@ -70,14 +78,27 @@ def calibrate(
     """
     generator = torch.Generator().manual_seed(seed)
     images = images.select(sorted(torch.randperm(images.way, generator=generator)[:FITTED_CLASSES].tolist()))
-    answers = []
-    for *_, scale, episodes in _tasks(network, images, WAYS, FITTED_SHOTS, seed, progress):
-        joined = _join(episodes)
-        answers.append((joined.known / scale, joined.truth))
-    own = np.concatenate([d[np.arange(len(d)), truth] for d, truth in answers])
-    thresholds = tuple(np.quantile(own, 1 - np.array(confidence.RATES)).tolist())
-    temperature = confidence.fit_temperature(answers)
-    return confidence.Calibration(temperature=temperature, thresholds=thresholds, classes=images.way, held_out=held_out)
+    distance = network.config.distance
+    tasks, own, precisions = [], [], []
+    for *_, episodes in _tasks(network, images, WAYS, FITTED_SHOTS, seed, progress):
+        known = _join(episodes)
+        tasks.append(known)
+        own.append(known.d[np.arange(len(known.d)), known.truth] / known.scale)
+        precisions += [episode.s_known for episode in episodes if episode.s_known is not None]
+    s = np.concatenate(precisions) if precisions else None
+    low = None if s is None else float(np.quantile(confidence.precision_sizes(s), confidence.LOW_SHARE)) or None
+    far = np.concatenate(own) * confidence.enlargement(s, low, distance)
+    evidence = cross_fit(tasks, np.random.default_rng(seed))
+    used = evidence.helps and (held_out or evidence.fitted >= 1)
+    return confidence.Calibration(
+        temperature=evidence.fitted if used else 1.0,
+        scaled=used,
+        thresholds=tuple(np.quantile(far, 1 - np.array(confidence.RATES)).tolist()),
+        classes=images.way,
+        held_out=held_out,
+        low_precision=low,
+        evidence=evidence,
+    )
 
 
 def measure_confidence(
@@ -108,26 +129,37 @@ def measure_confidence(
         One result for each way and shot.
     """
     scores = []
-    for way, shot, scale, episodes in _tasks(network, images, ways, shots, seed, progress):
-        thresholds = [scale * confidence.reject_threshold(episode.own, rate, calibration) for episode in episodes]
-        temperature = 1.0 if calibration is None else scale * calibration.temperature
-        known, truth, unknown, _ = _join(episodes)
-        near, far = known.min(axis=1), unknown.min(axis=1)
+    for way, shot, episodes in _tasks(network, images, ways, shots, seed, progress):
+        d, truth, _, scale = _join(episodes)
+        temperature = 1.0 if calibration is None else calibration.temperature_at(scale)
+        rejected = [_rejected(episode, rate, calibration, network.config.distance) for episode in episodes]
         score = ConfidenceScore(
             way=way,
             shot=shot,
-            accuracy=float((known.argmin(axis=1) == truth).mean()),
-            ece_before=confidence.expected_calibration_error(confidence.probabilities(known), truth),
-            ece_after=confidence.expected_calibration_error(confidence.probabilities(known, temperature), truth),
-            nll_before=confidence.negative_log_likelihood(known, truth),
-            nll_after=confidence.negative_log_likelihood(known, truth, temperature),
-            auroc=share_higher(far, near),
+            accuracy=float((d.argmin(axis=1) == truth).mean()),
+            ece_before=confidence.expected_calibration_error(confidence.probabilities(d), truth),
+            ece_after=confidence.expected_calibration_error(confidence.probabilities(d, temperature), truth),
+            nll_before=confidence.negative_log_likelihood(d, truth),
+            nll_after=confidence.negative_log_likelihood(d, truth, temperature),
+            auroc=share_higher(np.concatenate([episode.unknown.min(axis=1) for episode in episodes]), d.min(axis=1)),
             rate=rate,
-            known_rejected=float((near > np.repeat(thresholds, [len(one.known) for one in episodes])).mean()),
-            unknown_rejected=float((far > np.repeat(thresholds, [len(one.unknown) for one in episodes])).mean()),
+            known_rejected=float(np.concatenate([known for known, _ in rejected]).mean()),
+            unknown_rejected=float(np.concatenate([unknown for _, unknown in rejected]).mean()),
         )
         scores.append(score)
     return scores
+
+
+def _rejected(
+    episode: Episode, rate: float, calibration: confidence.Calibration | None, distance: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return which known and which unknown queries are rejected, as the classifier does it."""
+    threshold = episode.known.scale * confidence.reject_threshold(episode.own, rate, calibration)
+    own = len(episode.own) >= confidence.examples_needed(rate)
+    low = episode.low if own or calibration is None else calibration.low_precision
+    near = episode.known.d.min(axis=1) * confidence.enlargement(episode.s_known, low, distance)
+    far = episode.unknown.min(axis=1) * confidence.enlargement(episode.s_unknown, low, distance)
+    return near > threshold, far > threshold
 
 
 def calibrate_weights(
@@ -157,30 +189,44 @@ def _tasks(
     shots: Sequence[int],
     seed: int,
     progress: Progress,
-) -> Iterator[tuple[int, int, float, list[Answers]]]:
-    """Yield way, shot, scale of the distances, and episodes, reduced so that unknown classes and queries remain."""
+) -> Iterator[tuple[int, int, list[Episode]]]:
+    """Yield way, shot and episodes, reduced so that unknown classes and queries remain."""
     drawings = int(images.counts.min())
     if images.way < 3 or drawings < 2:
         found = f"found {images.way} classes, the smallest with {drawings} image{'s' * (drawings != 1)}"
         raise InputError(f"calibration needs at least three classes of two images each ({found}): add images")
     embedded = embed_all(network, images.images, progress).map(lambda t: t.cpu().double())
+    characters = np.unique(images.characters, return_inverse=True)[1]  # (C,): rotations of a character are alike
     possible = {min(way, images.way - 1) for way in ways}, {min(shot, drawings - 1) for shot in shots}
     for way, shot in product(*map(sorted, possible)):
-        scale = confidence.distance_scale(shot, network.config.distance, network.config.in_distance)
         generator = torch.Generator().manual_seed(seed)
         episodes = []
         for _ in range(math.ceil(QUERIES / (way * (drawings - shot)))):
             classes = torch.randperm(images.way, generator=generator)[: 2 * way]  # the second half is unknown
             index = images.starts[classes, None] + sample_drawings(images.counts[classes], drawings, generator)
-            support, known, unknown = index[:way, :shot], index[:way, shot:].flatten(), index[way:, shot:].flatten()
-            p, metric = network.prototypes(embedded[support])
-            d = network.distances(embedded.x[torch.cat([known, unknown])], p, metric).numpy()
-            examples = embedded[support.flatten()].map(lambda t: t.numpy())
-            labels, truth = (np.repeat(np.arange(way), each) for each in (shot, drawings - shot))
-            own = confidence.left_out_distances(examples, labels, network.config.distance, network.config.in_distance)
-            episodes.append(Answers(d[: len(known)], truth, d[len(known) :], own))
-        yield way, shot, scale, episodes
+            episodes.append(_episode(network, embedded, index, way, shot, characters[classes[:way].numpy()]))
+        yield way, shot, episodes
 
 
-def _join(episodes: list[Answers]) -> Answers:
-    return Answers(*map(np.concatenate, zip(*episodes, strict=True)))
+def _episode(
+    network: GaussianPrototypicalNetwork, embedded: Embedded[torch.Tensor], index: torch.Tensor, way: int, shot: int,
+    characters: np.ndarray,
+) -> Episode:  # fmt: skip
+    distance, in_distance = network.config.distance, network.config.in_distance
+    support, known, unknown = index[:way, :shot], index[:way, shot:].flatten(), index[way:, shot:].flatten()
+    p, metric = network.prototypes(embedded[support])
+    queries = embedded[torch.cat([known, unknown])]
+    d = network.distances(queries.x, p, metric).numpy()
+    examples = embedded[support.flatten()].map(lambda t: t.numpy())
+    labels, truth = (np.repeat(np.arange(way), each) for each in (shot, index.shape[1] - shot))
+    low = confidence.low_precision(examples, labels)
+    own = confidence.left_out_distances(examples, labels, distance, in_distance, low)
+    scale = confidence.distance_scale(shot, distance, in_distance)
+    N, s = len(known), None if queries.s is None else queries.s.numpy()
+    answers = Answers(d[:N], truth, characters[truth], scale)
+    return Episode(answers, d[N:], None if s is None else s[:N], None if s is None else s[N:], own, low)
+
+
+def _join(episodes: list[Episode]) -> Answers:
+    d, truth, group = map(np.concatenate, zip(*(episode.known[:3] for episode in episodes), strict=True))
+    return Answers(d, truth, group, episodes[0].known.scale)

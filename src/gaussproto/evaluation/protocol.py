@@ -23,7 +23,7 @@ from gaussproto.setting_types import Norm
 
 ROUNDS: dict[Norm, int] = {"running": 10, "batch": 1}
 MOST_ROUNDS = 100_000
-FEWEST_FOR_INTERVAL = 10  # characters; with fewer, the standard error is too uncertain
+FEW = 30  # characters; with fewer, their standard deviation may be small by chance
 CLASSES = 80  # scored at once, so that the data fit into the processor's cache
 
 
@@ -86,7 +86,7 @@ def evaluate(
     scores = []
     for way, shot in each[0]:
         correct = torch.stack([accuracies[way, shot] for accuracies in each])  # (networks, C)
-        interval = _interval(correct.mean(dim=0), images.characters)
+        interval = _interval(correct.mean(dim=0), images.characters, len(images))
         std = correct.mean(dim=1).std().item() if len(networks) > 1 else None
         scores.append(Score(way=way, shot=shot, accuracy=correct.mean().item(), interval=interval, std=std))
     return Evaluation(
@@ -177,17 +177,25 @@ def _class_accuracies(
     return accuracies
 
 
-def _interval(by_class: Tensor, characters: Sequence[str]) -> float | None:
-    """Return half the width of the 95 % interval, or None if there are too few characters or all score the same.
+def _interval(by_class: Tensor, characters: Sequence[str], images: int) -> float:
+    """Return half the width of the 95 % interval of the mean accuracy over characters (Student's t).
 
-    The rotations of a character are about equally difficult, so they count as one.
+    The rotations of a character are about equally difficult, so they count as one. For few characters, and if all score
+    the same, it is at least the distance to the farther end of Wilson's interval, as if each image was asked once.
     """
+    from scipy.stats import binomtest, t  # slow to import
+
     position = {name: i for i, name in enumerate(dict.fromkeys(characters))}
     index = torch.tensor([position[name] for name in characters])
     by_character = torch.zeros(len(position)).index_add(0, index, by_class) / torch.bincount(index)
-    if len(position) < FEWEST_FOR_INTERVAL or bool((by_character == by_character[0]).all()):
-        return None
-    return 1.96 * by_character.std().item() / math.sqrt(len(position))
+    C, spread = len(position), by_character.std().item() if len(position) > 1 else 0.0
+    interval = float(t.ppf(0.975, C - 1)) * spread / math.sqrt(C) if C > 1 else 0.0
+    if C < FEW or spread == 0:
+        n = max(1, images * C // len(characters))
+        mean = by_character.mean().item()
+        wilson = binomtest(round(mean * n), n).proportion_ci(method="wilson")
+        interval = max(interval, float(wilson.high) - mean, mean - float(wilson.low))
+    return min(1.0, interval)
 
 
 def groups_of_classes(

@@ -43,7 +43,7 @@ class Neighbour(NamedTuple):
 
 @styled
 def explanation(
-    name: str, original: np.ndarray, pixels: np.ndarray, unknown: bool, neighbours: Sequence[Neighbour]
+    name: str, original: np.ndarray, pixels: np.ndarray, unknown: str | None, neighbours: Sequence[Neighbour]
 ) -> Figure:
     """Draw the prediction for an image.
 
@@ -51,7 +51,7 @@ def explanation(
         name: of the image.
         original: the image as it came, (3, H, W), uint8.
         pixels: the image as the network sees it, (channels, H, W), uint8.
-        unknown: whether it is far from every class.
+        unknown: why it is unknown, or None.
         neighbours: its nearest classes, the nearest first.
     """
     shown = [_heaviest_and_lightest(neighbour.examples) for neighbour in neighbours]
@@ -63,8 +63,8 @@ def explanation(
     page.set(xlim=(0, width), ylim=(height, 0))  # inches from the upper left corner
     page.axis("off")
 
-    answer = "unknown: far from every class" if unknown else neighbours[0].label
-    _write(page, MARGIN, 0.26, f"{_shortened(name, 40)}:  {_shortened(answer, 40)}", size=11, weight="bold")
+    answer = f"unknown: {unknown}" if unknown else neighbours[0].label
+    _write(page, MARGIN, 0.26, f"{_shortened(name, 40)}:  {_shortened(answer, 50)}", size=11, weight="bold")
     _draw_original(page, original, MARGIN, HEAD, QUERY)
     _write(page, MARGIN, HEAD + QUERY + 0.14, "as it came", size=7.5, colour=SOFT)
     below = HEAD + QUERY + CAPTION

@@ -1,17 +1,22 @@
-"""How confident an answer is, and which images are unknown: temperature, calibration error, distance thresholds.
+"""How confident an answer is, and which images are unknown: temperature, calibration error, thresholds.
 
 The images of a class scatter around its mean, and so does a prototype of K examples. Together, this makes distances
 proportional to √(1 + 1/K). Dividing by this scale makes distances comparable for any number of examples, so one
 temperature and one set of thresholds are enough.
+
+An image whose precision s is lower than that of nearly all known images counts as farther away than it is:
+
+    d′ = d · √(s₀ / s)      if s < s₀, otherwise d
+
+s₀ is the precision that `LOW_SHARE` of the known images fall short of.
 """
 
 import math
-from collections.abc import Sequence
 from numbers import Real
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from gaussproto.errors import InputError
 from gaussproto.formulas.distance import find_distance
@@ -20,10 +25,36 @@ from gaussproto.formulas.prototype import class_prototypes
 
 BINS = 15  # the usual number
 RATES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # shares of known images rejected, one threshold each
-TEMPERATURES = (0.02, 50.0)  # bounds of the fit: training uses 1, and without any wrong answer the best would be 0
-LOW_PRECISION = 0.5  # share of the highest precision in a class; an example below it does not resemble new images
+LOW_PRECISION = 0.3  # share of the highest precision in a class; an example below it does not resemble new images
+LOW_SHARE = 0.05  # of the known images: their precision is so low that they count as farther away
+EXPONENT = 0.5  # of the precision in the distance of such an image
 
 Threshold = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class Evidence(BaseModel):
+    """What a temperature does to classes that it was not fitted on. Errors and likelihoods are means over tasks.
+
+    Attributes:
+        fitted: the temperature of the highest likelihood on all classes, times the `distance_scale`.
+        gain: by how much it lowers the negative log-likelihood of left-out classes, compared with T = 1, in nats.
+        error: the standard error of the gain over classes.
+        ece_before: the expected calibration error on left-out classes at T = 1.
+        ece_after: the same at the fitted temperature.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    fitted: float = Field(gt=0, allow_inf_nan=False)
+    gain: float
+    error: float
+    ece_before: float
+    ece_after: float
+
+    @property
+    def helps(self) -> bool:
+        """Whether the gain exceeds one standard error, and the calibration error does not rise."""
+        return self.gain > self.error and self.ece_after <= self.ece_before
 
 
 class Calibration(BaseModel):
@@ -34,6 +65,10 @@ class Calibration(BaseModel):
         thresholds: the distance above which an image is rejected as unknown, for each of `RATES`.
         classes: the number of classes that it was fitted on.
         held_out: whether the network was trained without these classes.
+        scaled: whether the temperature is a multiple of the `distance_scale`. False if it is 1, for lack of evidence.
+        low_precision: s₀, below which an image counts as farther away. None if the network has no precision, and in
+            calibrations of earlier versions.
+        evidence: why the temperature was kept or not. None in calibrations of earlier versions.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -44,6 +79,20 @@ class Calibration(BaseModel):
     )
     classes: int
     held_out: bool
+    scaled: bool = True
+    low_precision: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    evidence: Evidence | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what earlier versions do not know, unless it says something."""
+        fields = type(self).model_fields
+        content: dict[str, Any] = serialize(self)
+        return {name: value for name, value in content.items() if value != fields[name].default}
+
+    def temperature_at(self, scale: float) -> float:
+        """Return the temperature of distances with this `distance_scale`."""
+        return self.temperature * (scale if self.scaled else 1.0)
 
     def threshold(self, rate: float) -> float:
         """Return the distance from their own class that a share `rate` of images exceeds."""
@@ -108,41 +157,57 @@ def expected_calibration_error(p: np.ndarray, truth: np.ndarray) -> float:
     return float(np.abs(gaps).sum() / len(p))
 
 
-def fit_temperature(answers: Sequence[tuple[np.ndarray, np.ndarray]]) -> float:
-    """Return the temperature T with the smallest negative log-likelihood, a convex function of 1 / T.
+def precision_sizes(s: np.ndarray) -> np.ndarray:
+    """Return one number for the precision of each image, (N, E) or (N, D, D) -> (N,): the mean over the directions."""
+    return np.asarray(s.mean(axis=1) if s.ndim == 2 else s.trace(axis1=1, axis2=2) / s.shape[1], dtype=np.float64)
 
-    Args:
-        answers: pairs of distances (N, C) and true classes (N,). All pairs have the same weight; N and C may differ.
+
+def low_precision(examples: Embedded[np.ndarray], labels: np.ndarray) -> float | None:
+    """Return s₀ of labelled examples, the precision that `LOW_SHARE` of the good ones fall short of."""
+    if examples.s is None:
+        return None
+    sizes = precision_sizes(examples.s)
+    return float(np.quantile(sizes[_is_good(sizes, labels)], LOW_SHARE)) or None
+
+
+def enlargement(s: np.ndarray | None, low: float | None, distance: str) -> np.ndarray | float:
+    """Return the factors (N,) by which low precisions enlarge the distances of images, or 1 without precisions.
+
+    >>> enlargement(np.array([[8.0], [4.0], [1.0]]), 4.0, "euclidean")
+    array([1., 1., 2.])
     """
-    from scipy.optimize import minimize_scalar
+    if s is None or low is None:
+        return 1.0
+    short = low / np.maximum(precision_sizes(s), np.finfo(np.float64).tiny)
+    return np.asarray(np.maximum(1.0, short) ** (EXPONENT * find_distance(distance).power))
 
-    def cost(log_temperature: float) -> float:
-        return float(np.mean([negative_log_likelihood(d, truth, math.exp(log_temperature)) for d, truth in answers]))
 
-    return math.exp(minimize_scalar(cost, bounds=np.log(TEMPERATURES), method="bounded").x)
+def _is_good(sizes: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return whether each example (N,) has at least 30 % of the highest precision of its class."""
+    best = np.zeros(labels.max() + 1)
+    np.maximum.at(best, labels, sizes)
+    return np.asarray(sizes >= LOW_PRECISION * best[labels])
 
 
 def left_out_distances(
-    examples: Embedded[np.ndarray], labels: np.ndarray, distance: str, in_distance: bool
+    examples: Embedded[np.ndarray], labels: np.ndarray, distance: str, in_distance: bool, low: float | None = None
 ) -> np.ndarray:
     """Return the normalised distance of each example from the prototype of the other examples of its class.
 
-    Two kinds of examples are skipped: those with less than half the highest precision of their class, which do not tell
-    how far good images are, and those that are alone in their class. A class of two contributes one distance, because
-    its two examples are equally far from each other.
+    Two kinds of examples are skipped: those with less than 30 % of the highest precision of their class, which do not
+    tell how far good images are, and those that are alone in their class. A class of two contributes one distance,
+    because its two examples are equally far from each other.
 
     Args:
         examples: embedded examples, x (N, D) and s.
         labels: the class of each, (N,), from 0 to C - 1.
         distance: name of the distance.
         in_distance: whether the class precision is the metric around the prototype.
+        low: s₀, below which a precision enlarges the distance. By default none does.
     """
     x = examples.x.astype(np.float64)
     s = ones_like(x[:, :1]) if examples.s is None else examples.s.astype(np.float64)
-    size = s.mean(axis=1) if s.ndim == 2 else s.trace(axis1=1, axis2=2)
-    best = np.zeros(labels.max() + 1)
-    np.maximum.at(best, labels, size)
-    good = size >= LOW_PRECISION * best[labels]
+    good = _is_good(precision_sizes(s), labels)
     x, s, labels = x[good], s[good], labels[good]
 
     shots = np.bincount(labels)[labels]
@@ -160,7 +225,16 @@ def left_out_distances(
     metric = others[:, None] if in_distance else None
     d = find_distance(distance).value(x[:, None], p[:, None], metric)[:, 0, 0]
     scales = np.array([distance_scale(shot, distance, in_distance) for shot in range(1, int(shots.max()))])
-    return np.asarray(d / scales[shots - 2])
+    return np.asarray(d / scales[shots - 2] * enlargement(s, low, distance))
+
+
+def examples_needed(rate: float) -> int:
+    """Return how many distances of left-out examples set a threshold for this rate.
+
+    >>> examples_needed(0.05)
+    19
+    """
+    return math.ceil(1 / rate - 1e-9) - 1
 
 
 def reject_threshold(own: np.ndarray, rate: float, calibration: Calibration | None) -> float:
@@ -169,12 +243,11 @@ def reject_threshold(own: np.ndarray, rate: float, calibration: Calibration | No
     With enough examples it is a quantile of `own`, their `left_out_distances`: a new image is equally likely to take
     each of the n + 1 ranks among n examples. Otherwise it comes from the calibration.
     """
-    rank = math.ceil((len(own) + 1) * (1 - rate) - 1e-9)
-    if rank <= len(own):
-        return float(np.sort(own)[rank - 1])
+    if len(own) >= examples_needed(rate):
+        return float(np.sort(own)[math.ceil((len(own) + 1) * (1 - rate) - 1e-9) - 1])
     if calibration is not None:
         return calibration.threshold(rate)
     raise InputError(
-        f"reject={rate:g} needs {math.ceil(1 / rate - 1e-9) - 1} examples in classes of three or more (found "
+        f"reject={rate:g} needs {examples_needed(rate)} examples in classes of three or more (found "
         f"{len(own)}), or calibrated weights: add examples, choose a higher rate, or run `gaussproto calibrate`"
     )

@@ -33,8 +33,8 @@ class Score(Result):
         way: number of classes to choose from.
         shot: number of supports (examples) of each class.
         accuracy: share of the queries that were classified correctly.
-        interval: half of the 95 % interval, 1.96 standard errors over characters. None if they are too few or if their
-            accuracies do not differ.
+        interval: half of the 95 % interval over characters (Student's t). If they are few or score the same, it is at
+            least Wilson's. None in some results of earlier versions.
         std: standard deviation over several checkpoints, as the paper reports it. None for one checkpoint.
 
     Examples:

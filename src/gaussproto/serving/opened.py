@@ -206,7 +206,7 @@ class OpenedGallery:
                 name=labels[c],
                 probability=float(found.probabilities[i, c]),
                 distance=float(found.distances[i, c]),
-                threshold=None if found.thresholds is None else float(found.thresholds[c]),
+                threshold=found.threshold(i, c),
             )
             for c in found.distances[i].argsort(kind="stable")[:top].tolist()
         ]

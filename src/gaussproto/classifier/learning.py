@@ -79,7 +79,7 @@ def learning_curve(examples: Examples, metric: Metric) -> Learning | None:
             p, s_class = examples.only(place < k).prototypes
             s_class = s_class if metric.in_distance else None
             measure = partial(find_distance(metric.distance).value, p=p, s=s_class)
-            answers, _ = nearest_classes(measure, x, C, None, None, metric.distance)
+            answers, _ = nearest_classes(measure, x, C, None, np.ones(len(x)), metric.distance)
             right[k - 1, queries] += answers == index[queries]
     used = asked > 0
     shares = right[:, used] / asked[used]

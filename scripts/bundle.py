@@ -174,7 +174,7 @@ The mean precision is {study.precision_clean:.2f} on clean images and {study.pre
 the higher precision in {100 * study.clean_is_higher:.1f} % of pairs of a clean and a damaged image.
 
 ## Training
-The network was trained for {training.episodes:,} episodes of {episode.way} classes with {episode.drawings} images each, from Omniglot's 30 training alphabets.
+The network was trained for {lengths(checkpoint)} episodes of {episode.way} classes with {episode.drawings} images each, from Omniglot's 30 training alphabets.
 Rotations{" and their mirror images" if episode.mirror else ""} are separate classes. Each episode was split {episode.splits} times into supports ({episode.shot} to {episode.max_shot or episode.shot} of each class) and queries.
 
 - Preparation: `{config.data.prepare}`. {config.data.variants} variants of each drawing, with other pens, slants, views, light, blur, noise, cuts

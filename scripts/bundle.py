@@ -17,7 +17,6 @@ import torch
 
 from gaussproto.arrays import read_arrays, write_arrays
 from gaussproto.config import DataConfig
-from gaussproto.data.images import VARIED
 from gaussproto.data.load import load_data
 from gaussproto.evaluation.calibrate import calibrate, calibrate_weights, measure_confidence
 from gaussproto.evaluation.protocol import evaluate
@@ -28,7 +27,7 @@ from gaussproto.pretrained import FOLDER
 from gaussproto.runs.checkpoint import Checkpoint, load_checkpoint
 from gaussproto.runs.folder import RunFolder
 from gaussproto.runs.metrics import ConfidenceScore, DamageStudy, Evaluation, Metrics
-from gaussproto.runs.weights import Position, write_calibration
+from gaussproto.runs.weights import Position, weights_file, write_calibration
 
 LARGEST = 8_000_000  # bytes
 MOST_LOST = 2e-4  # accuracy that half precision may cost
@@ -149,6 +148,9 @@ def card(
         f"| {shot} | " + " | ".join(scores.score(way, shot).text() for way in (5, 20)) + " |" for shot in SHOTS
     )
     bad = " | ".join(f"{100 * accuracy:.2f}" for accuracy in study.accuracy)
+    share = 100 * episode.within_alphabet
+    near = f"\n- Neighbours: {share:g} % of the episodes have the classes of few alphabets." if share else ""
+    before = "".join(map(earlier_training, earlier(checkpoint)))
     return f"""# {name}
 
 These weights recognise drawings, signs and handwritten symbols from a few examples of each, also small, bold or
@@ -177,15 +179,15 @@ The mean precision is {study.precision_clean:.2f} on clean images and {study.pre
 the higher precision in {100 * study.clean_is_higher:.1f} % of pairs of a clean and a damaged image.
 
 ## Training
-The network was trained for {training.episodes:,} episodes of {episode.way} classes with {episode.drawings} images each, from Omniglot's 30 training alphabets.
+The network was trained for {lengths(checkpoint)} episodes of {episode.way} classes with {episode.drawings} images each, from Omniglot's 30 training alphabets.
 Rotations{" and their mirror images" if episode.mirror else ""} are separate classes. Each episode was split {episode.splits} times into supports ({episode.shot} to {episode.max_shot or episode.shot} of each class) and queries.
 
 - Preparation: `{config.data.prepare}`. {config.data.variants} variants of each drawing, with other pens, slants, views, light, blur, noise, cuts
-  and few pixels, replace {100 * VARIED:.0f} % of the images.
+  and few pixels, replace {100 * episode.varied:.0f} % of the images.{near}
 - Down-sampled images besides: {damage or "none"}.
 - Distortions: strength {config.training.distort:g}.
-- Optimiser: Adam, learning rate {config.training.learning_rate:g} ({config.training.schedule} schedule), seed {training.seed}{f", starting from {training.init}" if training.init else ""}.
-- Time: {training.seconds / 60:.0f} minutes on {" or ".join(map(str, threads))} thread{"s" if threads != (1,) else ""} of {metrics.machine.processor}.
+- Optimiser: Adam, learning rate {config.training.learning_rate:g} ({config.training.schedule} schedule), seed {training.seed}.
+{before}- Time: {training.seconds / 60:.0f} minutes on {" or ".join(map(str, threads))} thread{"s" if threads != (1,) else ""} of {metrics.machine.processor}.
 - The settings were chosen on alphabets held out of training.
 - Command: `{training.command}`, commit {", ".join(map(str, training.commits))}.
 
@@ -202,6 +204,34 @@ weights contain none of its images.
 """
 
 
+def earlier(checkpoint: Checkpoint) -> list[Checkpoint]:
+    """Return the weights that a training started from, then those that they started from, and so on."""
+    init = checkpoint.config.training.init
+    if init is None:
+        return []
+    before = load_checkpoint(weights_file(init))
+    return [before, *earlier(before)]
+
+
+def earlier_training(checkpoint: Checkpoint) -> str:
+    """Return a line of the card about a training that was trained further."""
+    config, position = checkpoint.config, checkpoint.position
+    planned = config.training.episodes
+    stopped = f" of {planned:,}, stopped there" if position.episode < planned else ""
+    near = f", {100 * config.episode.within_alphabet:g} % of them within few alphabets" * (
+        config.episode.within_alphabet > 0
+    )
+    return (
+        f"- Before: {position.episode:,} episodes{stopped}{near}, with {100 * config.episode.varied:g} % variants at learning rate\n"
+        f"  {config.training.learning_rate:g}, in {position.seconds / 60:.0f} minutes (`{position.command}`).\n"
+    )
+
+
+def lengths(checkpoint: Checkpoint) -> str:
+    """Return the number of episodes of a training and of those that it started from, the first first."""
+    return " and ".join(f"{one.position.episode:,}" for one in [checkpoint, *earlier(checkpoint)][::-1])
+
+
 def confidence(calibration: Calibration, measured: list[ConfidenceScore], twin: Checkpoint, stretch: float) -> str:
     rows = "\n".join(
         f"| {one.way}-way {one.shot}-shot | {one.ece_before:.4f} | {one.ece_after:.4f} | {one.auroc:.4f} "
@@ -216,7 +246,7 @@ that a factor may be needed, but they did not set its size.
     return f"""## Confidence
 The temperature of the probabilities is {calibration.temperature:.3f}{" times the scale of the distances" if calibration.scaled else ""}. The temperature and the thresholds for
 rejecting unknown images were fitted on {calibration.classes:,} classes of training alphabets. They were fitted with a twin network, which was
-trained by the same recipe ({twin.position.episode:,} episodes) without these alphabets.
+trained by the same recipe ({lengths(twin)} episodes) without these alphabets.
 {moved if f"{stretch:.2f}" != "1.00" else ""}
 The table shows measurements on the test alphabets:
 

@@ -35,7 +35,8 @@ RESULTS = ROOT / "results"
 SEEDS_FOLDER = "seeds"  # short runs with several seeds, published without figures
 PAGES = (ROOT / "README.md", ROOT / "docs/reproduction.md", ROOT / "docs/settings.md", RESULTS / "README.md")
 FILES = ("config.json", "metrics.json", "log.jsonl")
-NO_PRESET = ("paper-small-radius",)  # differs from its preset: shorter, as docs/reproduction.md says
+# Runs that differ from their preset: shorter, as docs/reproduction.md says, and starting from the run drawings-big.
+NO_PRESET = ("paper-small-radius", "drawings-polish")
 SHORT = {row.name: row.config("standard") for row in TABLES["seeds"]}
 LOSS, LEARNED, PRECISIONS = 6, 7, 9  # the paper's figures of one run that show no drawings of Omniglot
 OF_SEVERAL = (4, 5, 8)  # the paper's figures that compare published runs
@@ -54,7 +55,11 @@ BAD_EXAMPLES = {  # what the README compares when examples are bad
     "standard-small-several": "vanilla, trained with some blurred images",
     "standard-small-weighted": "Gaussian in our form, trained with the same images",
 }
-BUNDLED = {"drawings-big": "prepared drawings", "omniglot-big": ""}
+BUNDLED = {
+    "drawings-big": "prepared drawings, first training",
+    "drawings-polish": "trained further: the weights `drawings-big`",
+    "omniglot-big": "",
+}
 SMALL_OF_PAPER = (("small vanilla network", SMALL_NONE), ("small Gaussian network", SMALL_RADIUS))
 
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from gaussproto.config import EpisodeConfig
 from gaussproto.data.images import LabelledImages
-from gaussproto.episodes import check_enough, fit_episode_to, sample_drawings, sample_episode
+from gaussproto.episodes import check_enough, fit_episode_to, sample_drawings, sample_episode, sample_neighbours
 from gaussproto.errors import InputError
 from tests.conftest import uneven
 
@@ -57,6 +57,52 @@ def test_a_mirrored_class_is_mirrored_in_all_its_drawings(characters):
     flipped = (mirrored != plain).flatten(1).any(dim=1)
     assert 8 < int(flipped.sum()) < 32
     assert torch.equal(mirrored[flipped], plain[flipped].flip(-1))
+
+
+@given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=8), data=st.data())
+@settings(deadline=None)
+def test_neighbours_fill_whole_alphabets_but_one(sizes, data):
+    groups = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
+    way = data.draw(st.integers(1, len(groups)))
+    drawn = sample_neighbours(groups, way, torch.Generator().manual_seed(data.draw(st.integers(0, 99))))
+    assert len(set(drawn.tolist())) == way
+    taken = torch.bincount(groups[drawn], minlength=len(sizes))
+    assert int(((taken > 0) & (taken < torch.tensor(sizes))).sum()) <= 1
+
+
+def test_neighbours_begin_with_every_alphabet_equally_often():
+    groups, g = torch.tensor([0, 0, 0, 1, 1, 2]), torch.Generator().manual_seed(0)
+    alone = torch.cat([sample_neighbours(groups, 1, g) for _ in range(6000)])
+    share = torch.bincount(alone, minlength=6) / 6000  # a third for each alphabet
+    torch.testing.assert_close(share, torch.tensor([1, 1, 1, 1.5, 1.5, 3]) / 9, atol=0.03, rtol=0)
+
+
+def test_an_alphabet_is_turned_and_mirrored_as_a_whole(characters):
+    """Each image is replaced by the number of its group, with its left half in another shade."""
+    turned = characters.with_rotations()
+    assert len(turned.groups.unique()) == 4 * len(set(characters.alphabets))
+    marks = torch.zeros_like(turned.images)
+    marks[:, :, :, : marks.shape[-1] // 2] = 200
+    marks[..., 0, :] = turned.groups[turned.labels].to(torch.uint8)[:, None, None]
+    marked = LabelledImages(marks, turned.counts, turned.classes, turned.alphabets, turned.characters)
+    g = torch.Generator().manual_seed(0)
+    for _ in range(20):
+        episode = sample_episode(marked, 40, 2, g, mirror=True, within_alphabet=1.0)
+        group, left = episode[:, :, 0, 0, 0], episode[:, :, 0, 1, 0]
+        for one in group.unique():
+            assert len(left[group == one].unique()) == 1
+        fewest = int((turned.groups.bincount().sort(descending=True).values.cumsum(0) < 40).sum()) + 1
+        assert fewest <= len(group.unique()) < 40
+
+
+def test_without_neighbours_an_episode_draws_classes_drawings_and_mirrors(characters):
+    """In this order, so that runs from before the setting `within_alphabet` can be repeated."""
+    g = torch.Generator().manual_seed(3)
+    classes = torch.randperm(characters.way, generator=g)[:10]
+    drawn = characters.gather(classes, sample_drawings(characters.counts[classes], 4, g))
+    flipped = torch.rand(10, generator=g) < 0.5
+    drawn[flipped] = drawn[flipped].flip(-1)
+    assert torch.equal(sample_episode(characters, 10, 4, torch.Generator().manual_seed(3), mirror=True), drawn)
 
 
 EPISODES = st.builds(

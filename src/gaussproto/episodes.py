@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from gaussproto.config import EpisodeConfig
-from gaussproto.data.images import LabelledImages
+from gaussproto.data.images import VARIED, LabelledImages
 from gaussproto.errors import InputError
 
 
@@ -56,8 +56,27 @@ def sample_drawings(counts: Tensor, drawings: int, generator: torch.Generator) -
     return order.argsort(dim=1)[:, :drawings]
 
 
+def sample_neighbours(groups: Tensor, way: int, generator: torch.Generator) -> Tensor:
+    """Draw classes at random from as few groups as possible: indices (way,). Only one group may be incomplete.
+
+    >>> drawn = sample_neighbours(torch.tensor([0, 0, 1, 1]), 2, torch.Generator().manual_seed(0))
+    >>> sorted(drawn.tolist()) in ([0, 1], [2, 3])
+    True
+    """
+    mixed = torch.randperm(len(groups), generator=generator)
+    turn = torch.randperm(int(groups.max()) + 1, generator=generator)
+    return mixed[turn[groups[mixed]].argsort(stable=True)][:way]
+
+
 def sample_episode(
-    images: LabelledImages, way: int, drawings: int, generator: torch.Generator, mirror: bool = False
+    images: LabelledImages,
+    way: int,
+    drawings: int,
+    generator: torch.Generator,
+    mirror: bool = False,
+    *,
+    varied: float = VARIED,
+    within_alphabet: float = 0.0,
 ) -> Tensor:
     """Draw the images of one episode at random.
 
@@ -67,6 +86,9 @@ def sample_episode(
         drawings: the number of different images of each class, supports and queries together.
         generator: the source of random numbers.
         mirror: mirror each class with probability one half. A mirrored class counts as a new class.
+        varied: the fraction of the images that one of their variants replaces, if they have any.
+        within_alphabet: the probability that the classes come from few alphabets, each in one rotation. Such an
+            alphabet is mirrored as a whole.
 
     Returns:
         The images, (way, drawings, channels, H, W), uint8.
@@ -84,9 +106,14 @@ def sample_episode(
         (torch.Size([5, 1, 1, 28, 28]), torch.Size([5, 2, 1, 28, 28]))
     """
     check_enough(images, way, drawings)
-    classes = torch.randperm(images.way, generator=generator)[:way]
-    drawn = images.gather(classes, sample_drawings(images.counts[classes], drawings, generator), generator)
+    near = within_alphabet > 0 and bool(torch.rand((), generator=generator) < within_alphabet)
+    if near:
+        classes = sample_neighbours(images.groups, way, generator)
+    else:
+        classes = torch.randperm(images.way, generator=generator)[:way]
+    drawn = images.gather(classes, sample_drawings(images.counts[classes], drawings, generator), generator, varied)
     if mirror:
-        flipped = (torch.rand(way, generator=generator) < 0.5).to(drawn.device)
+        coin = torch.rand(int(images.groups.max()) + 1 if near else way, generator=generator) < 0.5
+        flipped = (coin[images.groups[classes]] if near else coin).to(drawn.device)
         drawn[flipped] = drawn[flipped].flip(-1)
     return drawn

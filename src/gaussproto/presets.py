@@ -50,6 +50,9 @@ def _drawings() -> Iterator[RunConfig]:
         ).variant(f"drawings-{encoder}", about, **recipes.DRAWINGS)
 
 
+ABOUT_POLISH = "train weights for drawings further (--init WEIGHTS): fewer variants, harder episodes"
+*_, DRAWINGS_BIG = _drawings()
+POLISH = DRAWINGS_BIG.variant("drawings-polish", ABOUT_POLISH, init="drawings-big", **recipes.POLISH)
 DEMO = RunConfig(
     name="demo",
     about="first training on invented alphabets (strokes): no download, about a minute",
@@ -68,7 +71,7 @@ FINETUNE = RunConfig(
 )
 BUDGETS: tuple[Budget, ...] = ("standard", "paper")
 ROW_RUNS = [row.configs.get(budget) for budget in BUDGETS for row in ROWS.values() if not row.repeats]
-PRESETS = {run.name: run for run in (DEMO, FINETUNE, *_fast(), *_drawings(), OMNIGLOT_BIG, *ROW_RUNS) if run}
+PRESETS = {run.name: run for run in (DEMO, FINETUNE, *_fast(), *_drawings(), POLISH, OMNIGLOT_BIG, *ROW_RUNS) if run}
 
 
 def preset(name: str, **settings: Any) -> RunConfig:

@@ -40,6 +40,8 @@ LONG: Settings = {"episodes": 7200, "distort": 0.5, "mirror": True}
 # For people's own drawings: prepared, with other pens, slants, light and blur.
 DRAWINGS: Settings = {"prepare": "ink", "variants": 8, "mirror": True}
 DRAWINGS_EPISODES = {"small": 5400, "big": 3600}
+# After that: fewer variants, and classes that are harder to tell apart.
+POLISH: Settings = {"episodes": 1400, "learning_rate": 1e-3, "varied": 0.3, "within_alphabet": 0.5}
 
 # Fine-tuning on a small folder: gentle enough to keep what the weights have learned.
 FINETUNE_EPISODE = EpisodeConfig(way=20, shot=1, max_shot=5, query=2, splits=4, adapt=True)

@@ -242,6 +242,14 @@ class EpisodeConfig(Frozen):
     mirror: bool = _setting(
         False, "mirror each class with probability one half; a mirrored class counts as a new class; the paper: no"
     )
+    varied: float = _setting(0.6, "fraction of the images that one of their variants replaces", ge=0, le=1)
+    within_alphabet: float = _setting(
+        0.0,
+        "fraction of the episodes with the classes of few alphabets, each in one rotation, which are harder to tell "
+        "apart; the paper: 0",
+        ge=0,
+        le=1,
+    )
     adapt: bool = _setting(False, "use smaller episodes if the data has too few classes or images")
 
     @model_validator(mode="after")

@@ -38,6 +38,12 @@ def test_an_episode_takes_images_or_their_own_variants(varied, generator):
     assert (variant > 0).float().mean() == pytest.approx(VARIED, abs=0.05)
 
 
+@pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
+def test_the_share_of_variants_is_a_setting(varied, generator, share):
+    marks = torch.stack([sample_episode(varied, 3, 2, generator, varied=share)[:, :, 0, 0, 1] for _ in range(400)])
+    assert (marks % 10 > 0).float().mean() == pytest.approx(share, abs=0.05 if 0 < share < 1 else 0)
+
+
 def test_the_same_seed_gives_the_same_variants(varied):
     one, two = (sample_episode(varied, 3, 2, torch.Generator().manual_seed(3)) for _ in range(2))
     assert torch.equal(one, two)

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gaussproto.config import GIVEN, DataConfig
+from gaussproto.config import GIVEN, DataConfig, EpisodeConfig
 from gaussproto.errors import InputError
 
-VARIED = 0.6  # the share of an episode's images that are replaced by one of their variants
+VARIED = EpisodeConfig().varied
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -182,17 +182,31 @@ class LabelledImages:
         """Return whether these images have a fingerprint. Those of earlier versions are shorter, without the pixels."""
         return fingerprint == self.fingerprint(pixels=len(fingerprint) > 16)
 
-    def gather(self, classes: Tensor, drawings: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    @cached_property
+    def groups(self) -> Tensor:
+        """(C,) index of the group of each class: the classes of one alphabet in one rotation."""
+        turns = (name.removeprefix(character) for name, character in zip(self.classes, self.characters, strict=True))
+        keys = list(zip(self.alphabets, turns, strict=True))
+        number = {key: n for n, key in enumerate(dict.fromkeys(keys))}
+        return torch.tensor([number[key] for key in keys])
+
+    def gather(
+        self,
+        classes: Tensor,
+        drawings: Tensor,
+        generator: torch.Generator | None = None,
+        varied: float = VARIED,
+    ) -> Tensor:
         """Return images (C, K, channels, H, W), given the indices of classes (C,) and of their drawings (C, K).
 
-        With a generator, some images are replaced by one of their variants, if they have any.
+        With a generator, the fraction `varied` of the images is replaced by one of their variants, if they have any.
         """
         index = (self.starts[classes, None] + drawings).to(self.images.device)
         drawn = self.images[index]
         if self.variants is not None and generator is not None:
-            varied = (torch.rand(index.shape, generator=generator) < VARIED).to(index.device)
+            replaced = (torch.rand(index.shape, generator=generator) < varied).to(index.device)
             which = torch.randint(self.variants.shape[1], index.shape, generator=generator).to(index.device)
-            drawn[varied] = self.variants[index[varied], which[varied]]
+            drawn[replaced] = self.variants[index[replaced], which[replaced]]
         return drawn
 
     def to(self, device: str) -> LabelledImages:

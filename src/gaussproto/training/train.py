@@ -223,7 +223,15 @@ class _Training:
         shots = [episode.shot] * episode.splits
         if episode.max_shot is not None:
             shots = torch.randint(episode.shot, episode.max_shot + 1, (episode.splits,), generator=generator).tolist()
-        drawn = sample_episode(self.images, episode.way, episode.drawings, generator, episode.mirror)
+        drawn = sample_episode(
+            self.images,
+            episode.way,
+            episode.drawings,
+            generator,
+            episode.mirror,
+            varied=episode.varied,
+            within_alphabet=episode.within_alphabet,
+        )
         batch = distort(as_float(drawn.flatten(0, 1)), training.distort, generator)
         batch, _ = damage(batch, stage.damage, generator)
         self.waiting.append(step(self.network, self.optimizer, batch, episode.way, shots))

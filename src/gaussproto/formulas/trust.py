@@ -19,6 +19,18 @@ import numpy as np
 from gaussproto.errors import InputError
 from gaussproto.formulas.distance import find_distance
 from gaussproto.formulas.embedded import is_tensor, ones_like
+from gaussproto.formulas.numeric import (
+    as_like,
+    constant,
+    join,
+    least,
+    logaddexp,
+    logsumexp,
+    sigmoid,
+    tiny,
+    weighted_median,
+    where,
+)
 from gaussproto.formulas.prototype import Supports, times, trusted
 
 PrototypeRule = Literal["mean", "median", "agreement"]
@@ -89,7 +101,7 @@ def support_trust(
         return every  # no other class to look like
     else:
         trust = _agreement(supports, s, few, distance, in_distance)
-    return _where(few, every, trust)
+    return where(few, every, trust)
 
 
 def _median(supports: Supports, s: Any) -> Any:
@@ -107,15 +119,15 @@ def _median(supports: Supports, s: Any) -> Any:
         earlier = p
         away = x - supports.spread(p)
         squared = (away * times(s, away)).sum(-1)  # (..., C, K) or (N,)
-        least = 1e-12 * _per_class(supports, squared) + _tiny(x)  # a support at the median itself
-        trust = (squared + least) ** -0.5
+        floor = 1e-12 * _per_class(supports, squared) + tiny(x)  # a support at the median itself
+        trust = (squared + floor) ** -0.5
         trust = trust / _largest(supports, trust)
     return trust
 
 
 def _is_still(p: Any, earlier: Any, x: Any) -> bool:
-    scale = _constant(x - x.reshape(-1, x.shape[-1])[0]) ** 2
-    moved = _constant(p - earlier) ** 2
+    scale = constant(x - x.reshape(-1, x.shape[-1])[0]) ** 2
+    moved = constant(p - earlier) ** 2
     return bool(moved.max() <= STILL**2 * scale.mean())
 
 
@@ -143,14 +155,14 @@ def _agreement(supports: Supports, s: Any, few: Any, distance: str, in_distance:
             metric = s_others[(slice(None),) * (x.ndim - 1) + (None,)] if in_distance else None
             own = kind.value(x[..., None, :], others[..., None, :], metric)[..., 0, 0]
             own = own / (1 / size + of_others) ** power
-            T = _typical(supports, own, size, few) / SHARPNESS + _tiny(x)
+            T = _typical(supports, own, size, few) / SHARPNESS + tiny(x)
             metric = s_class if in_distance else None
             nearest, among = _other_classes(supports, kind, p, metric, of_class, size, power, T)
             unseen = -_typical(supports, nearest, size, few) / T
-            wrong = _logaddexp(among + math.log(1 - UNSEEN), unseen + math.log(UNSEEN))
+            wrong = logaddexp(among + math.log(1 - UNSEEN), unseen + math.log(UNSEEN))
             odds = math.log((1 - WRONG) / WRONG) - own / T - wrong
-            trust = _sigmoid(odds).clip(LEAST)
-            w = trusted(s, _where(few, ones_like(trust), trust), x)
+            trust = sigmoid(odds).clip(LEAST)
+            w = trusted(s, where(few, ones_like(trust), trust), x)
     return trust
 
 
@@ -194,9 +206,9 @@ def _other_classes(
         d = kind.value(x[..., rows, :], p, metric)
         d = d / (1 / size[..., rows, None] + variance[..., None, :]) ** power
         is_own = own[rows, None] == classes
-        d = _where(_as(is_own, d), math.inf, d)
-        parts.append((_least(d), _logsumexp(-d / T) - _as(np.log((~is_own).sum(-1)), d)))
-    nearest, among = (_join(each) for each in zip(*parts, strict=True))
+        d = where(as_like(is_own, d), math.inf, d)
+        parts.append((least(d), logsumexp(-d / T) - as_like(np.log((~is_own).sum(-1)), d)))
+    nearest, among = (join(each) for each in zip(*parts, strict=True))
     return nearest.reshape(supports.x.shape[:-1]), among.reshape(supports.x.shape[:-1])
 
 
@@ -205,23 +217,11 @@ def _typical(supports: Supports, d: Any, size: Any, few: Any) -> Any:
 
     Classes of one or two supports are left out. It is a constant, so that no gradient flows through it.
     """
-    d, size = _constant(d), _constant(size)
+    d, size = constant(d), constant(size)
     if supports.labels is not None:
-        return _middle(d[~few], size[~few])
+        return weighted_median(d[~few], size[~few])
     lead = d.shape[:-2]
-    return _middle(d.reshape(*lead, -1), size.reshape(*lead, -1))[..., None, None]
-
-
-def _middle(values: Any, weights: Any) -> Any:
-    """Return the weighted median over the last axis."""
-    order = values.argsort(-1)
-    if is_tensor(values):
-        total = weights.gather(-1, order).cumsum(-1)
-        middle = (2 * total < total[..., -1:]).sum(-1, keepdim=True)
-        return values.gather(-1, order.gather(-1, middle))[..., 0]
-    total = np.take_along_axis(weights, order, -1).cumsum(-1)
-    middle = (2 * total < total[..., -1:]).sum(-1, keepdims=True)
-    return np.take_along_axis(values, np.take_along_axis(order, middle, -1), -1)[..., 0]
+    return weighted_median(d.reshape(*lead, -1), size.reshape(*lead, -1))[..., None, None]
 
 
 def _shots(supports: Supports, s: Any) -> Any:
@@ -246,58 +246,3 @@ def _largest(supports: Supports, values: Any) -> Any:
         largest = np.zeros(supports.way, dtype=values.dtype)
         np.maximum.at(largest, supports.labels, values)
     return largest[supports.labels]
-
-
-def _constant(t: Any) -> Any:
-    return t.detach() if is_tensor(t) else t
-
-
-def _tiny(x: Any) -> float:
-    return float(np.finfo(str(x.dtype).removeprefix("torch.")).tiny)
-
-
-def _as(values: np.ndarray, like: Any) -> Any:
-    """Return a NumPy array as an array or tensor like another."""
-    if not is_tensor(like):
-        return values
-    import torch
-
-    return torch.as_tensor(values, device=like.device)
-
-
-def _where(condition: Any, yes: Any, no: Any) -> Any:
-    if not is_tensor(no):
-        return np.where(condition, yes, no)
-    return no.where(~condition, yes)
-
-
-def _least(d: Any) -> Any:
-    return d.amin(-1) if is_tensor(d) else d.min(-1)
-
-
-def _join(parts: Any) -> Any:
-    if not is_tensor(parts[0]):
-        return np.concatenate(parts, axis=-1)
-    import torch
-
-    return torch.cat(parts, dim=-1)
-
-
-def _logsumexp(t: Any) -> Any:
-    if is_tensor(t):
-        return t.logsumexp(-1)
-    from scipy.special import logsumexp
-
-    return logsumexp(t, axis=-1)
-
-
-def _logaddexp(a: Any, b: Any) -> Any:
-    return a.logaddexp(b) if is_tensor(a) else np.logaddexp(a, b)
-
-
-def _sigmoid(t: Any) -> Any:
-    if is_tensor(t):
-        return t.sigmoid()
-    from scipy.special import expit
-
-    return expit(t)

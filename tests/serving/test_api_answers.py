@@ -10,6 +10,9 @@ from benchmarks.target import as_text, files
 from gaussproto.evaluation.views import principal_plane
 
 
+pytestmark = pytest.mark.filterwarnings("ignore:the examples are too few")
+
+
 @pytest.mark.parametrize("form", ["json", "multipart"])
 def test_classify_gives_the_numbers_of_the_python_api(client, gallery, clf, drawings, form):
     contents = [drawings[c][4] for c in (0, 1, 2, 5)]

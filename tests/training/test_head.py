@@ -40,7 +40,9 @@ def head():
 def test_before_training_it_is_the_nearest_mean():
     X, y, _ = vectors(10, 12, seed=1)
     untrained = train_head(X, y, episodes=0)
-    plain, with_head = (GaussianPrototypeClassifier(encoder).fit(X, y) for encoder in ("identity", untrained))
+    plain, with_head = (
+        GaussianPrototypeClassifier(encoder, prototype="mean").fit(X, y) for encoder in ("identity", untrained)
+    )
     np.testing.assert_array_equal(plain.predict(X), with_head.predict(X))
     np.testing.assert_allclose(plain.example_weights_, with_head.example_weights_, rtol=1e-6)
     ratio = -plain.decision_function(X) / -with_head.decision_function(X)

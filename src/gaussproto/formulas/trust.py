@@ -86,7 +86,7 @@ def support_trust(
                [1., 1., 1.]])
         >>> gp.class_prototypes(x, trust=trust)[0].round(1)
         array([[0.1, 0.1],
-               [5.1, 5.1]])
+               [5.1, 5. ]])
     """
     if rule not in get_args(PrototypeRule):
         raise InputError(f"unknown prototype rule {rule!r}: choose one of {', '.join(get_args(PrototypeRule))}")

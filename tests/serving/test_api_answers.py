@@ -9,7 +9,6 @@ from PIL import Image
 from benchmarks.target import as_text, files
 from gaussproto.evaluation.views import principal_plane
 
-
 pytestmark = pytest.mark.filterwarnings("ignore:the examples are too few")
 
 

@@ -17,7 +17,7 @@ studio: $(INSTALLED)  ## the page on which you draw symbols and watch the networ
 	$(BIN)/gaussproto serve
 
 test: lint  ## everything that CI checks
-	$(BIN)/pytest
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadfile
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

@@ -34,7 +34,7 @@ def our_learner(encoder: str, compiled: bool, way: int, shot: int) -> Callable[[
     optimizer = make_optimizer(network, TrainingConfig())
     if compiled:
         network.embed = torch.compile(network.embed)
-    return lambda batch: step(network, optimizer, batch, way, [shot])
+    return lambda batch: step(network, optimizer, [(0, batch, [shot])], way)
 
 
 def main() -> None:

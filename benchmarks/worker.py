@@ -69,7 +69,7 @@ def _learner(work: Work) -> Callable[[torch.Tensor], object]:
         return lambda batch: plain.plain_step(textbook, adam, batch, work.way, work.shot)
     network = _network(work)
     optimizer = make_optimizer(network, TrainingConfig())
-    return lambda batch: step(network, optimizer, batch, work.way, [work.shot])
+    return lambda batch: step(network, optimizer, [(0, batch, [work.shot])], work.way)
 
 
 def _step(work: Work) -> Repeatable:

@@ -1,8 +1,9 @@
 """Copy finished runs to `results/`, draw their figures, and fill the tables of the documentation from there.
 
-python scripts/publish.py [RUN...]
+python scripts/publish.py [RUN...] [--noise FOLDER]
 
-Without a RUN, only fill the tables.
+FOLDER holds the study of bad examples, such as `runs/reproduce-standard/noise`. Without a RUN and a FOLDER, only fill
+the tables.
 """
 
 import argparse
@@ -12,8 +13,10 @@ from pathlib import Path
 
 from gaussproto.cli.options import help_text
 from gaussproto.config import SECTIONS, RunConfig, TrainingConfig, read_config, setting_fields
-from gaussproto.files import write_then_rename
+from gaussproto.files import write_json, write_then_rename
 from gaussproto.paper.figures import FIGURES, write_figure
+from gaussproto.paper.noise_figures import write_noise_figures
+from gaussproto.paper.noise_tables import noise_tables
 from gaussproto.paper.rows import (
     BIG_NONE,
     BIG_RADIUS_LEARNED,
@@ -27,13 +30,21 @@ from gaussproto.paper.tables import cell, find_score, hardware, make_tables, pap
 from gaussproto.presets import PRESETS
 from gaussproto.runs.folder import RunFolder
 from gaussproto.runs.metrics import Metrics
+from gaussproto.runs.noise import read_noise
 from gaussproto.setting_types import setting_text
 from gaussproto.table import Table
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"
 SEEDS_FOLDER = "seeds"  # short runs with several seeds, published without figures
-PAGES = (ROOT / "README.md", ROOT / "docs/reproduction.md", ROOT / "docs/settings.md", RESULTS / "README.md")
+PAGES = (
+    ROOT / "README.md",
+    ROOT / "docs/noise.md",
+    ROOT / "docs/reproduction.md",
+    ROOT / "docs/settings.md",
+    RESULTS / "README.md",
+)
+NOISE = "noise.json"  # in results/noise, with its figures
 FILES = ("config.json", "metrics.json", "log.jsonl")
 # Runs that differ from their preset: shorter, as docs/reproduction.md says, and starting from the run drawings-big.
 NO_PRESET = ("paper-small-radius", "drawings-polish")
@@ -81,6 +92,9 @@ def filled(page: str, results: Path = RESULTS) -> str:
             TASKS[:2],
         ),
     }
+    study = results / "noise" / NOISE
+    for table in noise_tables(read_noise(study)) if study.exists() else ():
+        blocks |= {f"noise {table.title.lower().rstrip('?').partition(':')[0]}": table.markdown(), "noise": table.note}
     for budget in ("standard", "paper"):
         for table in make_tables("all", published(budget, results)):
             name = f"{budget} {table.name}"
@@ -185,6 +199,15 @@ def check(run: RunFolder) -> None:
         raise SystemExit(f"{run.path} was not scored with bad supports: resume it first")
 
 
+def publish_noise(folder: Path) -> None:
+    """Copy the result of the study of bad examples and draw its figures."""
+    study = read_noise(folder / NOISE)
+    write_json(RESULTS / "noise" / NOISE, study.model_dump(mode="json"))
+    for path in write_noise_figures(study, RESULTS / "noise"):
+        if path.suffix != ".svg":
+            path.unlink()
+
+
 def draw(number: int, runs: dict[str, Path], folder: Path) -> None:
     """Draw a figure as SVG only; the bitmap would be larger."""
     for path in write_figure(number, runs, folder):
@@ -203,7 +226,11 @@ def draw_all(run: Path, config: RunConfig, folder: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("runs", type=Path, nargs="*")
-    paths = parser.parse_args().runs
+    parser.add_argument("--noise", metavar="FOLDER", type=Path)
+    options = parser.parse_args()
+    paths = options.runs
+    if options.noise:
+        publish_noise(options.noise)
     for path in paths:
         check(RunFolder(path))
     for path in paths:

@@ -1,6 +1,6 @@
 """Add the low precision to the calibration of bundled weights that were bundled without one:
 
-python scripts/recalibrate.py drawings-small drawings-big omniglot-big
+python scripts/recalibrate.py drawings-small drawings-big
 
 The network itself measures, on Omniglot's training alphabets, which precision 5 % of the known images fall short of, and by
 how much the thresholds of distances that low precisions enlarge exceed those of plain distances. The thresholds of the file,

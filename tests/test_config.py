@@ -92,6 +92,7 @@ def test_any_setting_can_be_changed(weights):
         "distance": "cosine", "way": 7, "shot": 2, "max_shot": 4, "query": 3, "splits": 2, "adapt": True,
         "mirror": True, "varied": 0.3, "within_alphabet": 0.5,
         "learning_rate": 0.1, "schedule": "constant", "halve_every": 5, "checkpoint_every": 6, "keep": 2,
+        "flip": True, "random_crop": 24, "jitter": 0.3, "weight_decay": 0.01, "episodes_per_step": 2,
         "distort": 0.5, "snapshots": 3, "seed": 9, "episodes": 77, "damage": "7:0.1,5:0.2", "init": str(weights),
     }  # fmt: skip
     assert set(values) == set(setting_fields())

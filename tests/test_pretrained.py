@@ -65,16 +65,17 @@ def test_earlier_names_mean_the_weights_that_replaced_them(old, new):
     assert preset("demo", init=old).training.init == new
 
 
-def test_a_gallery_of_the_earlier_weights_says_what_replaced_them(tmp_path, characters):
+@pytest.mark.parametrize(("old", "new"), pretrained.REPLACED.items())
+def test_a_gallery_of_the_earlier_weights_says_what_replaced_them(old, new, tmp_path, characters):
     file = tmp_path / "old.gallery"
-    clf = gp.GaussianPrototypeClassifier("omniglot-small").fit(characters.images[::10][:4], [0, 0, 1, 1])
-    assert clf.encoder_.source == "drawings-small"
+    clf = gp.GaussianPrototypeClassifier(old).fit(characters.images[::10][:4], [0, 0, 1, 1])
+    assert clf.encoder_.source == new
     clf.save(file)
-    assert gp.load(file).encoder_.source == "drawings-small"
+    assert gp.load(file).encoder_.source == new
     settings, *_ = gallery = read_gallery(file)
-    settings = settings.model_copy(update={"source": "omniglot-small", "digest": 64 * "0"})
+    settings = settings.model_copy(update={"source": old, "digest": 64 * "0"})
     write_gallery(settings, gallery.examples(), file)
-    with pytest.raises(InputError, match="weights omniglot-small of an earlier version, which drawings-small replaced"):
+    with pytest.raises(InputError, match=f"weights {old} of an earlier version, which {new} replaced"):
         gp.load(file)
 
 

@@ -1,3 +1,6 @@
+from .bulk.classify import classify_files as classify_files
+from .bulk.embed import embed_files as embed_files
+from .bulk.pipeline import BulkResult as BulkResult
 from .classifier.encoders.export import export_onnx as export_onnx
 from .classifier.estimator import GaussianPrototypeClassifier as GaussianPrototypeClassifier
 from .classifier.load import load as load

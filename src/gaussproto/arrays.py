@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 METADATA = "__metadata__"  # the part of the header that holds texts
 CHECKSUM = "checksum"  # its key in the metadata
+PART = "checksum-without-blocks"  # the key of the checksum of all but the arrays that are verified block by block
+BLOCK = 1 << 20  # bytes
+OF_BLOCKS = ".crc32"  # end of the name of the array with the checksums of another one
 NO_CHECKSUM = "{} has no checksum, because an earlier version of gaussproto wrote it, so damage cannot be detected"
 LARGEST_HEADER = 100_000_000  # bytes, as in the library
 DTYPES = {  # how safetensors calls the types of NumPy and torch
@@ -48,10 +51,16 @@ class ArraysFile:
         return self.pending.result()
 
 
-def write_arrays(path: Path, arrays: Mapping[str, Any], metadata: Mapping[str, str]) -> None:
-    """Write NumPy arrays or tensors on the CPU."""
+def write_arrays(
+    path: Path, arrays: Mapping[str, Any], metadata: Mapping[str, str], blocks: Sequence[str] = ()
+) -> None:
+    """Write NumPy arrays or tensors on the CPU.
+
+    The NumPy arrays in `blocks` also get a checksum for each block, so that `mapped` can verify a part of them.
+    """
+    arrays = {**arrays, **{name + OF_BLOCKS: block_checksums(_as_bytes(arrays[name])) for name in blocks}}
     header: dict[str, Any] = {METADATA: dict(metadata)}
-    parts, end = [], 0
+    parts, small, end = [], [], 0
     for name in sorted(arrays, key=lambda name: (-arrays[name].itemsize, name)):  # so that every array is aligned
         array = arrays[name]
         start, end = end, end + array.nbytes
@@ -60,7 +69,10 @@ def write_arrays(path: Path, arrays: Mapping[str, Any], metadata: Mapping[str, s
             raise InputError(f"cannot save {name}, which has the type {dtype}: convert it, for example to float32")
         header[name] = {"dtype": DTYPES[dtype], "shape": list(array.shape), "data_offsets": [start, end]}
         parts.append(_as_bytes(array))
-    header[METADATA][CHECKSUM] = _checksum(header, parts)
+        small += [] if name in blocks else parts[-1:]
+    if blocks:
+        header[METADATA][PART] = checksum(header, small)
+    header[METADATA][CHECKSUM] = checksum(header, parts)
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     with write_then_rename(path) as temporary, temporary.open("wb") as file:
@@ -83,7 +95,7 @@ def reading_arrays(path: Path, what: str, framework: Literal["pt", "np"] = "np")
     """
     beside = ThreadPoolExecutor(1)
     try:
-        content = read_file(path, what, check=_check_header)
+        content = read_file(path, what, check=check_header)
         header, data = _split(content)
         pending = _checksum_beside(beside, header, data)
         arrays = import_module("safetensors.torch" if framework == "pt" else "safetensors.numpy").load(content)
@@ -113,7 +125,7 @@ def _checksum_beside(beside: Executor, header: dict[str, Any], data: memoryview)
         started.set()
         yield data
 
-    pending = beside.submit(_checksum, header, parts())
+    pending = beside.submit(checksum, header, parts())
     pending.add_done_callback(lambda _: started.set())
     started.wait()
     return pending
@@ -127,7 +139,7 @@ def digest_of_arrays(text: str, arrays: Mapping[str, np.ndarray]) -> str:
     return digest.hexdigest()
 
 
-def _check_header(start: bytes, size: int) -> None:
+def check_header(start: bytes, size: int) -> None:
     """Raise ValueError unless the file has the size that its header says, before it is read."""
     length = int.from_bytes(start[:8], "little")
     if not 0 < length <= min(LARGEST_HEADER, size - 8):
@@ -145,16 +157,23 @@ def _split(content: bytes) -> tuple[dict[str, Any], memoryview]:
     return json.loads(content[8:start]), memoryview(content)[start:]
 
 
-def _checksum(header: Mapping[str, Any], data: Iterable[memoryview]) -> str:
+def checksum(header: Mapping[str, Any], data: Iterable[memoryview], without: Sequence[str] = (CHECKSUM,)) -> str:
     """Return the CRC-32 of the header, without a checksum in it, and of the data.
 
     It detects damage as surely as SHA-256, and is three times as fast.
     """
-    metadata = {key: text for key, text in header.get(METADATA, {}).items() if key != CHECKSUM}
+    metadata = {key: text for key, text in header.get(METADATA, {}).items() if key not in without}
     crc = zlib.crc32(json.dumps({**header, METADATA: metadata}, sort_keys=True).encode())
     for part in data:
         crc = zlib.crc32(part, crc)
     return f"{crc:08x}"
+
+
+def block_checksums(data: memoryview) -> np.ndarray:
+    """Return the CRC-32 of each block of an array."""
+    import numpy as np
+
+    return np.array([zlib.crc32(data[i : i + BLOCK]) for i in range(0, len(data), BLOCK)], dtype=np.uint32)
 
 
 def _as_bytes(array: Any) -> memoryview:

@@ -11,12 +11,14 @@ from pydantic.fields import FieldInfo
 from gaussproto.errors import InputError, did_you_mean, is_unicode, visible
 from gaussproto.files import read_json
 from gaussproto.setting_types import FILTERS, damage_text, first_problem, setting_text, stretch
+from gaussproto.settings import BUILT_IN as BUILT_IN
+from gaussproto.settings import CIFAR_FS as CIFAR_FS
 from gaussproto.settings import DRAWN as DRAWN
 from gaussproto.settings import GIVEN as GIVEN
 from gaussproto.settings import LARGEST_SEED as LARGEST_SEED
 from gaussproto.settings import DataConfig as DataConfig
 from gaussproto.settings import EpisodeConfig as EpisodeConfig
-from gaussproto.settings import Frozen
+from gaussproto.settings import Frozen, look_of
 from gaussproto.settings import NetworkConfig as NetworkConfig
 from gaussproto.settings import Stage as Stage
 from gaussproto.settings import TrainingConfig as TrainingConfig
@@ -64,6 +66,11 @@ class RunConfig(Frozen):
             raise ValueError(
                 f"image_size must be at least {2**blocks} (found {self.data.image_size}), because each of the {blocks} "
                 "blocks halves the image: use fewer filters or larger images"
+            )
+        crop = self.training.random_crop
+        if crop > self.data.image_size or (self.network.encoder in FILTERS and 0 < crop < 2**blocks):
+            raise ValueError(
+                f"random_crop must be 0 or from {2**blocks} to the image size {self.data.image_size} (found {crop})"
             )
         return self
 
@@ -119,6 +126,9 @@ class RunConfig(Frozen):
                 of episodes and scales all stages. `damage` sets the damage of every stage.
         """
         tree, known = self.model_dump(), setting_fields()
+        data = settings.get("data", self.data.data)
+        if data != self.data.data and isinstance(data, str):
+            settings = look_of(data, before=self.data.data) | settings
         for name, value in settings.items():
             if name not in known:
                 hint = did_you_mean(name, known, f"the settings are {', '.join(known)}")

@@ -28,6 +28,10 @@ class InputError(ValueError):
         super().__init__(message.encode(errors="backslashreplace").decode())  # names of files may not be UTF-8
 
 
+class ReportedElsewhere(InputError):  # noqa: N818 (it reads as a sentence)
+    """An error of a training on several processes that another process tells the user."""
+
+
 class ImageWarning(UserWarning):
     """Some images may get a wrong class: they are blank, or do not look like the examples.
 

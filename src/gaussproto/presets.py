@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from gaussproto import recipes
-from gaussproto.config import DataConfig, NetworkConfig, RunConfig, Stage, TrainingConfig, read_config
+from gaussproto.config import CIFAR_FS, DataConfig, NetworkConfig, RunConfig, Stage, TrainingConfig, read_config
 from gaussproto.errors import InputError, did_you_mean
 from gaussproto.paper.rows import BIG_WEIGHTED, ROWS, Budget
 
@@ -53,6 +53,22 @@ def _drawings() -> Iterator[RunConfig]:
 ABOUT_POLISH = "train weights for drawings further (--init WEIGHTS): fewer variants, harder episodes"
 *_, DRAWINGS_BIG = _drawings()
 POLISH = DRAWINGS_BIG.variant("drawings-polish", ABOUT_POLISH, init="drawings-big", **recipes.POLISH)
+
+
+def _photos() -> Iterator[RunConfig]:
+    for kind in ("none", "radius", "diagonal", "full", "weighted"):
+        settings = recipes.WEIGHTED if kind == "weighted" else {"covariance": kind}
+        covariance = "radius covariance that only weighs the supports" if kind == "weighted" else f"{kind} covariance"
+        yield RunConfig(
+            name=f"cifar-fs-{kind}",
+            about=f"colour photos (CIFAR-FS), four blocks of 64, {'vanilla' if kind == 'none' else covariance}",
+            data=recipes.CIFAR,
+            network=NetworkConfig(channels=3, embedding_dim=FULL_DIM if kind == "full" else 64, **settings),
+            episode=recipes.PHOTO_EPISODE,
+            training=_training(recipes.PHOTO_EPISODES, checkpoint_every=100, **recipes.PHOTOS),
+        )
+
+
 DEMO = RunConfig(
     name="demo",
     about="first training on invented alphabets (strokes): no download, about a minute",
@@ -71,7 +87,11 @@ FINETUNE = RunConfig(
 )
 BUDGETS: tuple[Budget, ...] = ("standard", "paper")
 ROW_RUNS = [row.configs.get(budget) for budget in BUDGETS for row in ROWS.values() if not row.repeats]
-PRESETS = {run.name: run for run in (DEMO, FINETUNE, *_fast(), *_drawings(), POLISH, OMNIGLOT_BIG, *ROW_RUNS) if run}
+PRESETS = {
+    run.name: run
+    for run in (DEMO, FINETUNE, *_fast(), *_drawings(), *_photos(), POLISH, OMNIGLOT_BIG, *ROW_RUNS)
+    if run
+}
 
 
 def preset(name: str, **settings: Any) -> RunConfig:
@@ -100,7 +120,7 @@ def preset(name: str, **settings: Any) -> RunConfig:
         from gaussproto.runs.weights import starting_from  # imports NumPy
 
         init = str(settings.pop("init"))
-        if settings.get("channels") == 3:
+        if settings.get("channels") == 3 or settings.get("data") == CIFAR_FS:
             settings = {"prepare": "none"} | settings  # weights of drawings may prepare images, which must be grey
         changes = {"init": init} if name in PRESETS and init != config.training.init else {}
         config = starting_from(init, config).with_changes(**changes)

@@ -8,6 +8,7 @@ Stages = tuple[Stage, ...]
 Settings = dict[str, Any]
 
 OMNIGLOT = DataConfig(data="omniglot")
+CIFAR = DataConfig(data="cifar-fs")
 
 # The paper's recipe.
 EPOCH = 64  # episodes: 77,120 training images, 60 x 20 images per episode
@@ -42,6 +43,12 @@ DRAWINGS: Settings = {"prepare": "ink", "variants": 8, "mirror": True}
 DRAWINGS_EPISODES = {"small": 5400, "big": 3600}
 # After that: fewer variants, and classes that are harder to tell apart.
 POLISH: Settings = {"episodes": 1400, "learning_rate": 1e-3, "varied": 0.3, "within_alphabet": 0.5}
+
+# Photos. An episode has all 64 training classes, and each of six images of a class is the query of one split. Crops of
+# 24 pixels take half the time of whole images, and no two are alike.
+PHOTO_EPISODE = EpisodeConfig(way=64, shot=5, query=1, splits=6)
+PHOTO_EPISODES = 2000
+PHOTOS: Settings = {"flip": True, "random_crop": 24}
 
 # Fine-tuning on a small folder: gentle enough to keep what the weights have learned.
 FINETUNE_EPISODE = EpisodeConfig(way=20, shot=1, max_shot=5, query=2, splits=4, adapt=True)

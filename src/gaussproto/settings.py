@@ -27,6 +27,8 @@ from gaussproto.setting_types import (
 from gaussproto.split import ClassSplit, parse_split
 
 DRAWN = ("omniglot", "omniglot-vinyals", "strokes")  # characters in bright ink, with alphabets and a fixed split
+CIFAR_FS = "cifar-fs"  # colour photos with a fixed split
+BUILT_IN = (*DRAWN, CIFAR_FS)
 GIVEN = "images given in Python"  # the data of a run whose images no configuration can load
 LARGEST_SEED = 2**63 - 1  # the largest that torch accepts
 
@@ -41,6 +43,13 @@ def _setting(default: Any, description: str, **limits: Any) -> Any:
     return Field(default, description=description, **limits)
 
 
+def look_of(data: str, before: str = "") -> dict[str, Any]:
+    """Return the settings that the images have by nature, if they differ from the defaults or the data before."""
+    if data == CIFAR_FS:
+        return {"image_size": 32, "channels": 3}
+    return {"image_size": 28, "channels": 1} if data in DRAWN and before == CIFAR_FS else {}
+
+
 class DataConfig(Frozen):
     """Settings of the images: where to load them from and how to prepare them.
 
@@ -53,16 +62,18 @@ class DataConfig(Frozen):
 
     data: str = _setting(
         "strokes",
-        "data to train and test on: omniglot, omniglot-vinyals (in the split of most papers), strokes, a folder of "
-        "CLASS/IMAGE files, or your own as module:function",
+        "data to train and test on: omniglot, omniglot-vinyals (in the split of most papers), strokes, cifar-fs "
+        "(colour photos), a folder of CLASS/IMAGE files, or your own as module:function",
     )
     rotations: bool | None = _setting(
         None,
         "turn each class into four, one for each rotation by 0, 90, 180 and 270 degrees; default: only for omniglot "
         "and strokes",
     )
-    image_size: int = _setting(28, "side of an image in pixels; the paper: 28", ge=1, le=LARGEST_IMAGE)
-    channels: Literal[1, 3] = _setting(1, "1 for grey, 3 for colour images")
+    image_size: int = _setting(
+        28, "side of an image in pixels; default: 28 as in the paper, 32 for cifar-fs", ge=1, le=LARGEST_IMAGE
+    )
+    channels: Literal[1, 3] = _setting(1, "1 for grey, 3 for colour images; default: 1, for cifar-fs 3")
     ink: Ink = _setting(
         "bright",
         "ink of a folder's images: bright, dark or detect (decide for each image, as prepare ink always does); "
@@ -87,7 +98,8 @@ class DataConfig(Frozen):
     )
     holdout: int = _setting(
         0,
-        "number of training alphabets to hold out and test on instead of the test classes, to compare recipes fairly",
+        "number of training alphabets to hold out and test on instead of the test classes, to compare recipes fairly; "
+        "for cifar-fs 16, the validation classes",
         ge=0,
     )
 
@@ -101,6 +113,11 @@ class DataConfig(Frozen):
             ink = {None: "detect", False: "bright", True: "dark"}[tree["invert"]]
             return {"ink": ink} | {name: tree[name] for name in tree if name != "invert"}
         return tree
+
+    @model_validator(mode="before")
+    @classmethod
+    def _look(cls, tree: Any) -> Any:
+        return look_of(tree["data"]) | tree if isinstance(tree, dict) and isinstance(tree.get("data"), str) else tree
 
     @model_validator(mode="after")
     def _check_prepare(self) -> DataConfig:
@@ -308,6 +325,13 @@ class TrainingConfig(Frozen):
         "cosine", "learning rate schedule: cosine, halving or constant; the paper: halving"
     )
     halve_every: int = _setting(2000, "number of episodes between halvings of the learning rate; the paper: 2000", ge=1)
+    episodes_per_step: int = _setting(
+        1,
+        "number of episodes in a step, which takes the mean of their gradients; several processes share them; default: "
+        "1, or the number of processes; the paper: 1",
+        ge=1,
+        le=LARGEST_COUNT,
+    )
     checkpoint_every: int = _setting(
         50, "number of episodes between checkpoints, over which the training accuracy is averaged", ge=1
     )
@@ -317,6 +341,20 @@ class TrainingConfig(Frozen):
     distort: float = _setting(
         0.0, "strength of small random rotations, stretches and shifts; the paper: 0", ge=0, le=10
     )
+    flip: bool = _setting(
+        False, "mirror each image with probability one half, within its class; good for photos; the paper: no"
+    )
+    random_crop: int = _setting(
+        0,
+        "side in pixels of a square that is cut out of each training image at a random place; 0: the whole image, as "
+        "in the paper",
+        ge=0,
+        le=LARGEST_IMAGE,
+    )
+    jitter: float = _setting(
+        0.0, "strength of random changes of brightness, contrast and saturation; the paper: 0", ge=0, le=1
+    )
+    weight_decay: float = _setting(0.0, "decoupled weight decay (AdamW); the paper: 0", ge=0, le=1, allow_inf_nan=False)
     snapshots: int = _setting(0, "number of evenly spaced snapshots of the weights to keep for learning curves", ge=0)
     seed: int = _setting(0, "random seed of the weights and the episodes", ge=0, le=LARGEST_SEED)
     init: str | None = _setting(None, "weights to start from: bundled weights, a run folder or a .safetensors file")
@@ -327,8 +365,10 @@ class TrainingConfig(Frozen):
         """The number of episodes in all stages."""
         return sum(stage.episodes for stage in self.stages)
 
-    def takes_snapshot(self, episode: int) -> bool:
-        return episode * self.snapshots // self.episodes > (episode - 1) * self.snapshots // self.episodes
+    def takes_snapshot(self, episode: int, before: int | None = None) -> bool:
+        """Return whether a snapshot is due after an episode. `before` is the last episode of the previous step."""
+        before = episode - 1 if before is None else before
+        return episode * self.snapshots // self.episodes > before * self.snapshots // self.episodes
 
     def stage_at(self, episode: int) -> tuple[int, Stage]:
         """Return the index of the stage that an episode (counted from 0) belongs to, and the stage."""

@@ -1,6 +1,7 @@
-"""A table of text for a terminal or a Markdown page."""
+"""A table of text for a terminal or a Markdown page, and cells of text that are safe in a spreadsheet."""
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -22,3 +23,18 @@ class Table:
     def markdown(self) -> str:
         lines = [self.columns, ("---",) * len(self.columns), *self.rows]
         return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def no_formula(cell: Any) -> Any:
+    """Put an apostrophe before text that a spreadsheet would run as a formula. Numbers stay as they are.
+
+    >>> no_formula("=1+1"), no_formula("-1.5"), no_formula("a=b"), no_formula("+")
+    ("'=1+1", '-1.5', 'a=b', '+')
+    """
+    if not isinstance(cell, str) or len(cell) < 2 or not cell.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return cell
+    try:
+        float(cell)
+        return cell
+    except ValueError:
+        return f"'{cell}"

@@ -62,7 +62,7 @@ def test_steps_leave_the_same_weights_and_statistics():
     adam = torch.optim.Adam(textbook.parameters(), lr=1e-2)
     for _ in range(3):
         batch = torch.rand(WAY * (SHOT + QUERY), 1, 28, 28, dtype=torch.float64)
-        loss, *_ = step(ours, optimizer, batch, WAY, [SHOT])
+        ((loss, *_),) = step(ours, optimizer, [(0, batch, [SHOT])], WAY)
         (plain_loss,) = plain.plain_step(textbook, adam, batch, WAY, SHOT)
         assert loss == pytest.approx(plain_loss, abs=1e-6)
     for mine, other in zip(ours.state_dict().values(), textbook.state_dict().values(), strict=True):

@@ -162,8 +162,8 @@ def test_a_gallery_of_a_later_version_is_refused(tmp_path):
     with safe_open(path, framework="numpy") as file:
         settings = json.loads(file.metadata()[METADATA])
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    save_file(tensors, path, metadata={METADATA: json.dumps(settings | {"version": 3})})
-    with pytest.raises(InputError, match="version 3, but this gaussproto reads versions up to 2: install"):
+    save_file(tensors, path, metadata={METADATA: json.dumps(settings | {"version": 4})})
+    with pytest.raises(InputError, match="version 4, but this gaussproto reads versions up to 3: install"):
         load(path)
 
 

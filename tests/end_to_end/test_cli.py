@@ -181,7 +181,7 @@ def test_stop_and_resume_by_command(place):
         (["data", "nowhere"], "the folder nowhere does not exist"),
         (["data", "strokes", "--sheet", "sheet.gif"], "must end in .png"),
         (["data", "--sheet", "sheet.png"], "--sheet needs the name of the data"),
-        (["data", "strokes", "--verify"], "--verify can only check Omniglot's files"),
+        (["data", "strokes", "--verify"], "--verify can only check the files of omniglot and cifar-fs"),
         (["presets", "nothing"], "unknown preset"),
         (["fly"], "fly"),
     ],

@@ -32,7 +32,7 @@ def test_a_step_asks_for_no_number_back(covariance, images, monkeypatch):
     optimizer = make_optimizer(network, TrainingConfig())
     batch = torch.rand(images, 1, 28, 28)
     with Operations() as asked:
-        result = step(network, optimizer, batch, 10, [1, 2])
-    assert result.shape == (4,)
+        result = step(network, optimizer, [(0, batch, [1, 2])], 10)
+    assert result.shape == (1, 4)
     assert asked.count["aten::convolution"] + asked.count["aten::bmm"] > 0
     assert asked.count["aten::_local_scalar_dense"] == 0

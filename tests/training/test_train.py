@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import combinations
 
 import pytest
 import torch
@@ -121,9 +122,16 @@ def test_as_many_snapshots_as_asked(snapshots, episodes):
 
 
 def test_distorted_images_train_another_network(characters, tmp_path):
-    for name, distort in (("plain", 0.0), ("distorted", 0.5)):
-        train(tiny(episodes=3, distort=distort), characters, tmp_path / name)
-    assert not same(weights(tmp_path / "plain"), weights(tmp_path / "distorted"))
+    """And a network that was stopped and resumed is the same, with every kind of augmentation."""
+    changes = {"distort": 0.5, "flip": True, "random_crop": 20, "jitter": 0.3, "weight_decay": 0.1}
+    runs = {"plain": {}, "all": changes} | {name: {name: value} for name, value in changes.items()}
+    for name, settings in runs.items():
+        train(tiny(episodes=2, schedule="constant", **settings), characters, tmp_path / name)
+    assert not any(same(weights(tmp_path / a), weights(tmp_path / b)) for a, b in combinations(runs, 2))
+    longer = tiny(episodes=3, schedule="constant", **changes)
+    train(longer, characters, tmp_path / "all", resume=True, lengthen=True)
+    train(longer, characters, tmp_path / "whole")
+    assert same(weights(tmp_path / "all"), weights(tmp_path / "whole"))
 
 
 def test_the_global_seed_is_left_alone(characters, tmp_path):

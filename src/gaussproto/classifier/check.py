@@ -116,7 +116,7 @@ def check_examples(
     if shots.max() > 1:
         fewer[np.flatnonzero(shots[index] > 1)[0]] = False
     kind = distance, in_distance
-    metric = Metric(*kind, temperature_of(encoder, temperature, examples.only(fewer), *kind))
+    metric = Metric(*kind, temperature_of(encoder, temperature, examples.only(fewer).shots.mean(), *kind))
     left_out = left_out_answers(examples, metric)
     files = [name if name and Path(name).is_file() else "" for name in examples.names]
     copies = find_copies(examples.embedded.x, files)

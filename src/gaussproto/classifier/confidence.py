@@ -19,11 +19,13 @@ from gaussproto.formulas.confidence import (
     reject_threshold,
 )
 from gaussproto.formulas.distance import find_distance
+from gaussproto.formulas.nearest import Nearest
 from gaussproto.formulas.trust import PrototypeRule
 
 Weights = Literal["precision", "uniform"]  # what an example counts in its prototype
 
 PAIRS = 1_000_000  # distances of a block
+FIRST = 8  # classes with which an image is compared at first, to reject it
 ROUNDING = 1e-6  # a Euclidean distance below this share of the largest is a rounding error
 
 
@@ -71,9 +73,37 @@ class Confidence(NamedTuple):
 class Thresholds(NamedTuple):
     """The limits for unknown images, and where they come from."""
 
-    distances: np.ndarray  # (C,) the distance beyond which an image is far from a class
+    normalised: float  # the distance beyond which an image is far, divided by the distance scale of a class
     low_precision: float | None  # below which an image counts as farther away
     borrowed: bool  # whether they come from the calibration of the weights, because the examples are too few
+    metric: tuple[str, bool]
+
+    def at(self, shots: np.ndarray) -> np.ndarray:
+        """Return the limits of classes with these numbers of examples. It is higher for few."""
+        different, of_class = np.unique(shots, return_inverse=True)
+        scales = np.array([distance_scale(shot, *self.metric) for shot in different.tolist()])
+        return np.asarray(self.normalised * scales[of_class.reshape(shots.shape)])
+
+
+class TopClasses(NamedTuple):
+    """The k nearest of many classes, for N images.
+
+    Attributes:
+        labels: (N, k) the labels of the classes, the nearest first.
+        distances: (N, k) the distances to their prototypes.
+        probabilities: (N, k) their probabilities if the image shows one of these k classes.
+        rest: (N,) a bound of the probability of all other classes together. With p from `probabilities`, the
+            probability among all classes is between p * (1 - rest) and p.
+        unknown: (N,) whether the image is far from every class, or blank. All False without `reject`.
+        names: (N,) the file of each image, or "".
+    """
+
+    labels: np.ndarray
+    distances: np.ndarray
+    probabilities: np.ndarray
+    rest: np.ndarray
+    unknown: np.ndarray
+    names: list[str]
 
 
 def check_parameters(temperature: Any, reject: Any, weights: Any = "precision", prototype: Any = "mean") -> None:
@@ -91,19 +121,19 @@ def check_parameters(temperature: Any, reject: Any, weights: Any = "precision", 
         raise InputError(f"prototype must be one of {', '.join(get_args(PrototypeRule))} (found {prototype!r})")
 
 
-def temperature_of(card: Card, given: float | None, examples: Examples, distance: str, in_distance: bool) -> float:
+def temperature_of(card: Card, given: float | None, mean_shot: float, distance: str, in_distance: bool) -> float:
     """Return the temperature that the user passed, or that of the weights, or 1."""
     if given is not None:
         return float(given)
     if card.calibration is None or distance != card.distance:  # weights are calibrated for their own distance only
         return 1.0
-    return card.calibration.temperature_at(distance_scale(examples.shots.mean(), distance, in_distance))
+    return card.calibration.temperature_at(distance_scale(mean_shot, distance, in_distance))
 
 
 def class_thresholds(
     card: Card, rate: float | None, examples: Examples, distance: str, in_distance: bool
 ) -> Thresholds | None:
-    """Return the limits for unknown images. An image may be farther from a class of few examples."""
+    """Return the limits for unknown images."""
     if rate is None:
         return None
     calibration = card.calibration if distance == card.distance else None
@@ -113,9 +143,7 @@ def class_thresholds(
     low = examples.low_precision
     if borrowed and calibration is not None:
         low = None if low is None else calibration.low_precision
-    shots, of_class = np.unique(examples.shots, return_inverse=True)
-    scales = np.array([distance_scale(shot, distance, in_distance) for shot in shots.tolist()])
-    return Thresholds(threshold * scales[of_class], low, borrowed)
+    return Thresholds(threshold, low, borrowed, (distance, in_distance))
 
 
 def warn_of_borrowed(card: Card, rate: float, found: int) -> None:
@@ -142,7 +170,7 @@ def enlarged_distances(
 
 
 def nearest_classes(
-    measure: Callable[[np.ndarray], np.ndarray], x: np.ndarray, C: int, thresholds: Thresholds | None,
+    measure: Callable[[np.ndarray], np.ndarray], x: np.ndarray, C: int, limits: np.ndarray | None,
     enlarged: np.ndarray, distance: str,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """Return the nearest of C classes (N,) and whether each image is unknown (N,), in blocks to save memory."""
@@ -151,22 +179,76 @@ def nearest_classes(
     for i in range(0, len(x), block):
         d = measure(x[i : i + block])
         nearest[i : i + block] = d.argmin(axis=1)
-        unknown[i : i + block] = is_unknown(d, thresholds, enlarged[i : i + block], distance)
+        unknown[i : i + block] = is_unknown(d, limits, enlarged[i : i + block], distance)
     return nearest, unknown
 
 
-def is_unknown(d: np.ndarray, thresholds: Thresholds | None, enlarged: np.ndarray, distance: str) -> np.ndarray:
-    """Return whether each image (N,) is far from every class. Without thresholds, none is."""
-    if thresholds is None:
+def is_unknown(d: np.ndarray, limits: np.ndarray | None, enlarged: np.ndarray, distance: str) -> np.ndarray:
+    """Return whether each image (N,) is far from every class, (C,) or (N, C). Without limits, none is."""
+    if limits is None:
         return np.zeros(len(d), dtype=bool)
-    # Copies of an example differ from it by no more than rounding errors.
-    nothing = ROUNDING ** find_distance(distance).power * d.max(axis=1, keepdims=True)
-    far: np.ndarray = np.all(d > thresholds.distances / enlarged[:, None] + nothing, axis=1)
+    far: np.ndarray = np.all(d > limits / enlarged[:, None] + _nothing(d, distance), axis=1)
     return np.asarray(far | np.isinf(enlarged))
 
 
+def _nothing(d: np.ndarray, distance: str) -> np.ndarray:
+    """Return the rounding errors of the distances (N, 1). Copies of an example differ from it by no more."""
+    return np.asarray(ROUNDING ** find_distance(distance).power * d.max(axis=1, keepdims=True))
+
+
+def nearest_of_many(
+    find: Callable[[np.ndarray, int], Nearest], shots_at: Callable[[np.ndarray], np.ndarray], x: np.ndarray, k: int,
+    C: int, most_shot: int, thresholds: Thresholds | None, enlarged: np.ndarray,
+) -> tuple[Nearest, np.ndarray]:  # fmt: skip
+    """Return the k nearest of C classes and whether each image is unknown (N,), without the distances to all classes.
+
+    The nearest class need not be the one that knows the image, because a class of fewer examples has a higher limit.
+    So more classes are compared until even the highest limit is below their distances.
+    """
+    if thresholds is None:
+        return _finite(find(x, k)), np.zeros(len(x), dtype=bool)
+    more = min(C, max(k, FIRST))
+    found = _finite(find(x, more))
+    unknown, open_ = np.isinf(enlarged), np.flatnonzero(~np.isinf(enlarged))
+    highest = float(thresholds.at(np.array([1, most_shot])).max())
+    several = found
+    while len(open_):
+        d, larger = several.distances, enlarged[open_]
+        if len(d) != len(open_):
+            d, several = d[open_], Nearest(several.classes[open_], d[open_])
+        limits = thresholds.at(shots_at(several.classes))
+        far = is_unknown(d, limits, larger, thresholds.metric[0])
+        beyond = d[:, -1] > highest / larger + _nothing(d, thresholds.metric[0])[:, 0]
+        done = beyond | (more == C)
+        unknown[open_[far & done]] = True
+        open_ = open_[far & ~done]
+        more = min(C, 8 * more)
+        if len(open_):
+            several = _finite(find(x[open_], more))
+    return Nearest(found.classes[:, :k], found.distances[:, :k]), unknown
+
+
+def _finite(found: Nearest) -> Nearest:
+    if not np.isfinite(found.distances[:, 0]).all():
+        raise InputError("distances overflow: the input values are too large; rescale them")
+    return found
+
+
 def probabilities_of(
-    d: np.ndarray, card: Card, temperature: float | None, examples: Examples, distance: str, in_distance: bool
+    d: np.ndarray, card: Card, temperature: float | None, mean_shot: float, distance: str, in_distance: bool
 ) -> np.ndarray:
     """Return the probability of each class (N, C) from the distances (N, C)."""
-    return probabilities(d, temperature_of(card, temperature, examples, distance, in_distance))
+    return probabilities(d, temperature_of(card, temperature, mean_shot, distance, in_distance))
+
+
+def bound_of_rest(d: np.ndarray, C: int, temperature: float) -> np.ndarray:
+    """Return the most that the probabilities of all C classes but the nearest (N, k) can sum to, (N,).
+
+    None of the others is nearer than the last of these.
+    """
+    from scipy.special import expit, logsumexp
+
+    k = d.shape[1]
+    if k >= C:
+        return np.zeros(len(d))
+    return np.asarray(expit(np.log(C - k) - d[:, -1] / temperature - logsumexp(-d / temperature, axis=1)))

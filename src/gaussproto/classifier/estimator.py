@@ -1,6 +1,7 @@
 """The scikit-learn estimator: classify images or vectors from a few labelled examples of each class."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,13 +14,17 @@ from gaussproto.classifier.check import Check, check_examples
 from gaussproto.classifier.confidence import (
     Confidence,
     Thresholds,
+    TopClasses,
     Weights,
+    bound_of_rest,
     check_parameters,
     class_thresholds,
     enlarged_distances,
     is_unknown,
     nearest_classes,
+    nearest_of_many,
     probabilities_of,
+    temperature_of,
     warn_of_borrowed,
 )
 from gaussproto.classifier.encoders.card import Encoder
@@ -43,13 +48,35 @@ from gaussproto.classifier.inputs import (
     read_vectors,
     with_labels,
 )
+from gaussproto.classifier.known import Known
 from gaussproto.classifier.profile import Profile, warn_if_unlike, warn_of_blank
+from gaussproto.classifier.search import SearchParameter, check_search
 from gaussproto.classifier.suggest import Suggestion, check_number, most_valuable
 from gaussproto.data.labels import as_array, check_among, read_labels
 from gaussproto.errors import InputError, restored_on_error
+from gaussproto.files import megabytes, memory
+from gaussproto.formulas.confidence import probabilities
 from gaussproto.formulas.distance import find_distance
 from gaussproto.formulas.embedded import Embedded
+from gaussproto.formulas.nearest import Nearest
 from gaussproto.formulas.trust import PrototypeRule
+
+FEW = 1000  # classes; an image is compared with all of them, and with a search among more
+
+
+class _Arrays:
+    """The labels of examples and their classes as arrays."""
+
+    def __init__(self, examples: Examples) -> None:
+        self.examples = examples
+
+    @cached_property
+    def classes(self) -> np.ndarray:
+        return as_array(self.examples.classes)
+
+    @cached_property
+    def labels(self) -> np.ndarray:
+        return as_array(self.examples.labels)
 
 
 class GaussianPrototypeClassifier(
@@ -90,6 +117,9 @@ class GaussianPrototypeClassifier(
             paper. They differ in classes of three or more examples. Takes effect at the next `fit`.
         engine: `torch` or `onnx`, which computes the network. By default onnx for an ONNX file, otherwise torch.
         device: where torch computes: cpu, cuda or mps.
+        search: how the nearest of many classes is found. `exact` compares with all of them. `faiss` compares with the
+            candidates of an index and misses the nearest class of about one image in a hundred. `auto` takes it
+            above 100,000 classes, if it is installed.
 
     Attributes:
         encoder_: the encoder and its properties. `encoder_.source` is its name, for example after `auto`.
@@ -139,6 +169,7 @@ class GaussianPrototypeClassifier(
         prototype: PrototypeRule = "agreement",
         engine: Engine | None = None,
         device: str = "cpu",
+        search: SearchParameter = "auto",
     ) -> None:
         self.encoder = encoder
         self.ink = ink
@@ -153,6 +184,7 @@ class GaussianPrototypeClassifier(
         self.prototype = prototype
         self.engine = engine
         self.device = device
+        self.search = search
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -185,12 +217,12 @@ class GaussianPrototypeClassifier(
         Returns:
             The classifier itself.
         """
-        return self._learn(getattr(self, "_examples", None), X, y, classes)
+        return self._learn(getattr(self, "_known", None), X, y, classes)
 
     def forget(self, label: Hashable) -> Self:
         """Remove a class and its examples. Two classes must remain."""
         check_is_fitted(self)
-        self._settle(self._examples.without(*read_labels([label])))
+        self._settle(self._known.without(*read_labels([label])))
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -203,16 +235,49 @@ class GaussianPrototypeClassifier(
             (N,) labels. With `reject`, an array of objects that holds None for unknown images.
         """
         embedded, seen = self._embed(X)
-        thresholds, distance = self._thresholds(), self._metric[0]
-        self._warn_once(thresholds)
-        enlarged = enlarged_distances(embedded.s, seen.blank, thresholds, distance)
-        C = len(self.classes_)
-        nearest, unknown = nearest_classes(self._distances, embedded.x, C, thresholds, enlarged, distance)
-        labels: np.ndarray = self.classes_[nearest]
-        if thresholds is not None:
+        if self._known.way > FEW:
+            found, unknown = self._search(embedded, seen, 1)
+            labels = as_array(self._known.labels_at(found.classes[:, 0]))
+        else:
+            thresholds, distance = self._thresholds(), self._metric[0]
+            self._warn_once(thresholds)
+            limits = self._limits(thresholds)
+            enlarged = enlarged_distances(embedded.s, seen.blank, thresholds, distance)
+            C = len(self.classes_)
+            nearest, unknown = nearest_classes(self._distances, embedded.x, C, limits, enlarged, distance)
+            labels = self.classes_[nearest]
+        if self.reject is not None:
             labels = labels.astype(object)
             labels[unknown] = None
         return labels
+
+    def nearest(self, X: Any, k: int = 10) -> TopClasses:
+        """Return the k nearest classes of each image. It needs little memory, however many classes there are.
+
+        Args:
+            X: N images or vectors, or a folder of images.
+            k: how many classes.
+
+        Returns:
+            A named tuple: labels, distances and probabilities (N, k), the nearest class first, rest (N,), unknown (N,)
+            and names. The probabilities are among these k classes; `rest` bounds that of all others together.
+
+        Examples:
+            >>> import gaussproto as gp
+            >>> clf = gp.GaussianPrototypeClassifier("identity").fit([[0.0], [1.0], [9.0]], ["a", "b", "c"])
+            >>> found = clf.nearest([[0.2]], k=2)
+            >>> found.labels.tolist(), found.distances.round(1).tolist(), found.rest.round(4).tolist()
+            ([['a', 'b']], [[0.2, 0.8]], [0.2616])
+        """
+        k = check_number(k, "classes to return")
+        embedded, seen = self._embed(X)
+        known = self._known
+        k = min(k, known.way)
+        found, unknown = self._search(embedded, seen, k)
+        T = temperature_of(self.encoder_, self.temperature, known.mean_shot, *self._metric)
+        labels = as_array(known.labels_at(found.classes.ravel())).reshape(-1, k)
+        rest = bound_of_rest(found.distances, known.way, T)
+        return TopClasses(labels, found.distances, probabilities(found.distances, T), rest, unknown, seen.names)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability of each class.
@@ -243,10 +308,10 @@ class GaussianPrototypeClassifier(
         # For the service, which embeds the images of several requests at once. It has no docstring, so that the API
         # reference omits it.
         d, thresholds = self._distances(embedded.x), self._thresholds()
-        p = probabilities_of(d, self.encoder_, self.temperature, self._examples, *self._metric)
+        p = probabilities_of(d, self.encoder_, self.temperature, self._known.mean_shot, *self._metric)
         enlarged = enlarged_distances(embedded.s, seen.blank, thresholds, self._metric[0])
-        unknown = is_unknown(d, thresholds, enlarged, self._metric[0])
-        limits = None if thresholds is None else thresholds.distances
+        limits = self._limits(thresholds)
+        unknown = is_unknown(d, limits, enlarged, self._metric[0])
         pixels = None if self.encoder_.takes_vectors else seen.pixels
         return Confidence(d, p, unknown, limits, seen.names, pixels, seen.given, seen.blank, enlarged)
 
@@ -306,7 +371,7 @@ class GaussianPrototypeClassifier(
         n = check_number(n)
         embedded, seen = self._embed(X)
         d = self._distances(embedded.x)
-        p = probabilities_of(d, self.encoder_, self.temperature, self._examples, *self._metric)
+        p = probabilities_of(d, self.encoder_, self.temperature, self._known.mean_shot, *self._metric)
         chosen, values = most_valuable(embedded.x, embedded.s, p, seen.blank, self._examples.embedded.s, n)
         order, labels = (-p).argsort(axis=1, kind="stable")[:, :2], self.classes_.tolist()
         return [
@@ -338,16 +403,58 @@ class GaussianPrototypeClassifier(
             path: the file. An existing one is replaced.
         """
         check_is_fitted(self)
-        write_gallery(settings_of(self, self.encoder_), self._examples, Path(path))
+        check_search(self.search)
+        index = self._known.stored(self._metric, self.search)
+        write_gallery(settings_of(self, self.encoder_), self._examples, Path(path), index)
 
     def restore(
         self, encoder: Encoder, embedded: Embedded[np.ndarray], labels: Sequence[Hashable], names: Sequence[str],
         profile: Profile | None = None,
     ) -> Self:  # fmt: skip
+        # For `load` and the service. It has no docstring, so that the API reference omits it.
+        return self.adopt(encoder, lambda weighing: Known(Examples.of(embedded, labels, names, weighing)), profile)
+
+    def adopt(self, encoder: Encoder, known: Callable[[Weighing], Known], profile: Profile | None) -> Self:
         # For `load`. It has no docstring, so that the API reference omits it.
         self.encoder_, self._profile = encoder, profile
-        self._settle(Examples.of(embedded, labels, names, self._weighing))
+        self._settle(known(self._weighing))
         return self
+
+    @property
+    def classes_(self) -> np.ndarray:
+        return self._arrays().classes
+
+    @property
+    def prototypes_(self) -> np.ndarray:
+        return self._examples.prototypes.x
+
+    @property
+    def precisions_(self) -> np.ndarray | None:
+        return self._examples.prototypes.s
+
+    @property
+    def example_labels_(self) -> np.ndarray:
+        return self._arrays().labels
+
+    @property
+    def example_names_(self) -> list[str]:
+        return self._examples.names
+
+    @property
+    def example_weights_(self) -> np.ndarray:
+        return self._examples.weights
+
+    @property
+    def example_embeddings_(self) -> np.ndarray:
+        return self._examples.embedded.x
+
+    @property
+    def example_precisions_(self) -> np.ndarray | None:
+        return self._examples.embedded.s
+
+    @property
+    def _examples(self) -> Examples:
+        return self._known.examples
 
     @property
     def _n_features_out(self) -> int:
@@ -356,7 +463,7 @@ class GaussianPrototypeClassifier(
     @property
     def _metric(self) -> tuple[str, bool]:
         """The name of the distance, and whether the precision of the class is part of it."""
-        in_distance = self.precisions_ is not None and self.encoder_.weighting == "prototype_and_distance"
+        in_distance = self._known.has_precisions and self.encoder_.weighting == "prototype_and_distance"
         return self.distance or self.encoder_.distance, in_distance
 
     @property
@@ -364,7 +471,7 @@ class GaussianPrototypeClassifier(
         in_distance = self.encoder_.weighting == "prototype_and_distance"
         return Weighing(self.weights == "uniform", self.prototype, self.distance or self.encoder_.distance, in_distance)
 
-    def _learn(self, known: Examples | None, X: Any, y: Any, classes: Any = None) -> Self:
+    def _learn(self, known: Known | None, X: Any, y: Any, classes: Any = None) -> Self:
         with restored_on_error(self):
             X, labels = with_labels(X, y)
             if known is None:
@@ -378,6 +485,7 @@ class GaussianPrototypeClassifier(
                 if self.distance is not None:
                     find_distance(self.distance)
                 check_parameters(self.temperature, self.reject, self.weights, self.prototype)
+                check_search(self.search)
                 for name in ("n_features_in_", "feature_names_in_"):
                     self.__dict__.pop(name, None)  # left by an earlier fit on vectors
             embedded, seen = self._embed(X, reset=known is None)
@@ -385,15 +493,15 @@ class GaussianPrototypeClassifier(
             if classes is not None:
                 check_among(labels, read_labels(classes))
             if known is None:
-                examples = Examples.of(embedded, labels, seen.names, self._weighing, seen.blank)
+                known = Known(Examples.of(embedded, labels, seen.names, self._weighing, seen.blank))
             else:
-                examples = known.with_more(embedded, labels, seen.names, seen.blank)
-            self._settle(examples)
+                known = known.with_more(embedded, labels, seen.names, seen.blank)
+            self._settle(known)
         return self
 
     def _embed(self, X: Any, reset: bool | None = None) -> tuple[Embedded[np.ndarray], Images]:
         """Embed images or vectors. Also return what the network saw."""
-        if reset is None and not hasattr(self, "_examples"):
+        if reset is None and not hasattr(self, "_known"):
             check_is_fitted(self)
         encoder: Encoder = self.encoder_
         if encoder.takes_vectors:
@@ -407,20 +515,40 @@ class GaussianPrototypeClassifier(
         warn_of_blank(seen.blank, seen.names)
         return encoder.embed(seen.pixels), seen
 
-    def _settle(self, examples: Examples) -> None:
-        self._examples, self._warned = examples, False
-        self.classes_, self.example_labels_ = as_array(examples.classes), as_array(examples.labels)
-        self.prototypes_, self.precisions_ = examples.prototypes
-        self.example_embeddings_, self.example_precisions_ = examples.embedded
-        self.example_weights_, self.example_names_ = examples.weights, examples.names
+    def _settle(self, known: Known) -> None:
+        self._known, self._warned = known, False
+
+    def _arrays(self) -> "_Arrays":
+        """Return the labels as arrays, which are computed once."""
+        examples, arrays = self._examples, getattr(self._known, "arrays", None)
+        if arrays is None or arrays.examples is not examples:
+            arrays = self._known.arrays = _Arrays(examples)
+        return arrays
+
+    def _search(self, embedded: Embedded[np.ndarray], seen: Images, k: int) -> tuple[Nearest, np.ndarray]:
+        """Return the k nearest classes, and whether each image is unknown."""
+        check_search(self.search)
+        known, metric, thresholds = self._known, self._metric, self._thresholds()
+        self._warn_once(thresholds)
+        self._check_size(embedded.x, known.size)
+        enlarged = np.broadcast_to(enlarged_distances(embedded.s, seen.blank, thresholds, metric[0]), len(embedded.x))
+
+        def find(x: np.ndarray, n: int) -> Nearest:
+            return known.nearest(x, n, metric, self.search)
+
+        return nearest_of_many(find, known.shots_at, embedded.x, k, known.way, known.most_shot, thresholds, enlarged)
 
     def _distances(self, x: np.ndarray) -> np.ndarray:
         """Return (N, C) distances, in float64 so that a result does not depend on the other images."""
         distance, in_distance = self._metric
         s_class = self.precisions_ if in_distance else None
-        if x.shape[1] != self.prototypes_.shape[1]:
-            sizes = f"{x.shape[1]} and {self.prototypes_.shape[1]}"
-            raise InputError(f"embeddings of images and classes must have one size (found {sizes}): fit again")
+        self._check_size(x, self.prototypes_.shape[1])
+        size = 3 * 8 * len(x) * len(self.prototypes_)
+        if size > memory() / 2:
+            raise InputError(
+                f"the distances of {len(x):,} images from {len(self.prototypes_):,} classes need {megabytes(size)}: "
+                "pass fewer images at a time, or call `nearest`"
+            )
         with np.errstate(all="ignore"):
             d: np.ndarray = find_distance(distance).value(x.astype(np.float64), self.prototypes_, s_class)
         if not np.isfinite(d).all():
@@ -429,10 +557,23 @@ class GaussianPrototypeClassifier(
 
     def _thresholds(self) -> Thresholds | None:
         check_parameters(self.temperature, self.reject)
-        return class_thresholds(self.encoder_, self.reject, self._examples, *self._metric)
+        if self.reject is None:
+            return None
+        return class_thresholds(self.encoder_, self.reject, self._known.representative, *self._metric)
+
+    def _limits(self, thresholds: Thresholds | None) -> np.ndarray | None:
+        """Return the distance beyond which an image is far from each class (C,)."""
+        return None if thresholds is None else thresholds.at(self._examples.shots)
+
+    def _check_size(self, x: np.ndarray, D: int) -> None:
+        if x.shape[1] != D:
+            sizes = f"{x.shape[1]} and {D}"
+            raise InputError(f"embeddings of images and classes must have one size (found {sizes}): fit again")
 
     def _warn_once(self, thresholds: Thresholds | None) -> None:
         """Warn, once for these examples, if the thresholds are not theirs."""
         if thresholds is not None and thresholds.borrowed and not self._warned:
             self._warned = True
-            warn_of_borrowed(self.encoder_, float(self.reject or 0), len(self._examples.left_out(*self._metric)))
+            warn_of_borrowed(
+                self.encoder_, float(self.reject or 0), len(self._known.representative.left_out(*self._metric))
+            )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -15,7 +15,14 @@ from gaussproto.errors import InputError, did_you_mean
 from gaussproto.formulas.confidence import left_out_distances, low_precision
 from gaussproto.formulas.embedded import Embedded
 from gaussproto.formulas.prototype import class_prototypes, support_shares, trusted
-from gaussproto.formulas.trust import PrototypeRule, support_trust
+from gaussproto.formulas.trust import (
+    MAJORITY,
+    PrototypeRule,
+    Surroundings,
+    support_trust,
+    surroundings_of,
+    trust_of_one,
+)
 
 SAME = 1e-4  # relative difference below which two embeddings belong to the same image, up to rounding
 
@@ -31,30 +38,72 @@ class Weighing:
 
     def __call__(self, embedded: Embedded[np.ndarray], index: np.ndarray, way: int) -> Weighed:
         """Weigh the examples of `way` classes. `index` is the class of each."""
-        x, s = embedded.map(lambda t: t.astype(np.float64))
-        s = None if self.uniform else s
-        in_distance = self.in_distance and s is not None
+        x, s = self._measured(embedded)
         trust = None
-        with np.errstate(all="ignore"):  # the result is checked below
-            if self.prototype != "mean":
-                trust = support_trust(self.prototype, x, s, index, way, distance=self.distance, in_distance=in_distance)
+        if self.prototype != "mean":
+            with np.errstate(all="ignore"):  # the result is checked below
+                trust = support_trust(
+                    self.prototype, x, s, index, way, distance=self.distance, in_distance=self._metric(s)
+                )
+        return self._weighed(x, s, index, way, trust)
+
+    def one_class(self, embedded: Embedded[np.ndarray], around: Callable[[], Surroundings]) -> Weighed:
+        """Weigh the examples of a class that joins many others, its surroundings, which stay as they are."""
+        x, s = self._measured(embedded)
+        trust = None
+        if self.prototype != "mean":
+            trust = np.ones(len(x))
+            if len(x) >= MAJORITY:
+                with np.errstate(all="ignore"):
+                    trust = trust_of_one(self.prototype, x, s, around, self.distance, self._metric(s))
+        return self._weighed(x, s, np.zeros(len(x), dtype=int), 1, trust)
+
+    def surroundings(self, embedded: Embedded[np.ndarray], index: np.ndarray, trust: np.ndarray) -> Surroundings:
+        """Return what a new class is compared with, from the examples of some classes."""
+        x, s = self._measured(embedded)
+        return surroundings_of(x, s, index, trust, self.distance, self._metric(s))
+
+    def counted(self, embedded: Embedded[np.ndarray], trust: np.ndarray | None) -> Embedded[np.ndarray]:
+        """Return the examples with their precisions times how much they are trusted, as they count in prototypes."""
+        x, s = self._measured(embedded)
+        return Embedded(x, s if trust is None else trusted(np.ones((len(x), 1)) if s is None else s, trust, x))
+
+    def shares(
+        self, embedded: Embedded[np.ndarray], trust: np.ndarray | None, s_class: np.ndarray | None, index: np.ndarray
+    ) -> np.ndarray:
+        """Return the share of each example in its prototype, (N,)."""
+        _, s = self._measured(Embedded(embedded.x[:0], embedded.s))
+        if trust is None:
+            return support_shares(s, s_class, index)
+        if s is None:
+            return np.asarray(trust / np.bincount(index, trust)[index])
+        return support_shares(trusted(s, trust, embedded.x), s_class, index)
+
+    def _measured(self, embedded: Embedded[np.ndarray]) -> tuple[np.ndarray, np.ndarray | None]:
+        x, s = embedded.map(lambda t: t.astype(np.float64))
+        return x, None if self.uniform else s
+
+    def _metric(self, s: np.ndarray | None) -> bool:
+        return self.in_distance and s is not None
+
+    def _weighed(
+        self, x: np.ndarray, s: np.ndarray | None, index: np.ndarray, way: int, trust: np.ndarray | None
+    ) -> Weighed:
+        with np.errstate(all="ignore"):
             p, s_class = class_prototypes(x, s, index, way, trust)
         if not np.isfinite(p).all():
             raise InputError("the mean of the embeddings overflows: the input values are too large; rescale them")
-        weights = s if trust is None else trusted(np.ones((len(x), 1)) if s is None else s, trust, x)
-        total = s_class if trust is None or s is not None else np.bincount(index, trust, way)[:, None]
-        return Weighed(Embedded(p, s_class), Embedded(x, weights), support_shares(weights, total, index))
+        return Weighed(Embedded(p, s_class), trust)
 
 
 MEANS = Weighing()
 
 
 class Weighed(NamedTuple):
-    """The prototypes of C classes and the weights of their N examples."""
+    """The prototypes of C classes, and how much their N examples are trusted."""
 
     prototypes: Embedded[np.ndarray]  # (C, D), (C, E)
-    counted: Embedded[np.ndarray]  # (N, D), (N, E): each example with its precision, times how much it is trusted
-    shares: np.ndarray  # (N,) the share of each example in its prototype
+    trust: np.ndarray | None  # (N,) or None if all are trusted alike
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,14 +111,12 @@ class Examples:
     """Labelled embeddings and the prototypes computed from them. Adding or removing examples makes a new object."""
 
     embedded: Embedded[np.ndarray]  # (N, D), (N, E)
-    labels: list[Hashable]  # (N,)
     names: list[str]  # (N,) the file of each example, or ""
     classes: list[Hashable]  # (C,) each label once
     index: np.ndarray  # (N,) the class of each example
     prototypes: Embedded[np.ndarray]  # (C, D), (C, E)
-    weights: np.ndarray  # (N,) the share of each example in its prototype
     weighing: Weighing
-    counted: Embedded[np.ndarray]  # (N, D), (N, E) as they count in the prototypes
+    trust: np.ndarray | None = None  # (N,) in each example, or None if all are trusted alike
     blank: np.ndarray | None = None  # (N,) whether no ink was found in the image; None if it is not known
     _left_out: dict[tuple[str, bool], np.ndarray] = field(default_factory=dict)
 
@@ -80,14 +127,26 @@ class Examples:
         blank: np.ndarray | None = None,
     ) -> Examples:  # fmt: skip
         classes = classes_of(labels)
-        if len(classes) < 2:
-            raise InputError(
-                f"a classifier needs at least two classes (found only one class, {classes[0]!r}): add another one"
-            )
+        check_two(classes)
         position = {label: c for c, label in enumerate(classes)}
         index = np.array([position[label] for label in labels])
-        prototypes, counted, shares = weighing(embedded, index, len(classes))
-        return cls(embedded, list(labels), list(names), classes, index, prototypes, shares, weighing, counted, blank)
+        prototypes, trust = weighing(embedded, index, len(classes))
+        return cls(embedded, list(names), classes, index, prototypes, weighing, trust, blank)
+
+    @cached_property
+    def labels(self) -> list[Hashable]:
+        """(N,)"""
+        return [self.classes[c] for c in self.index.tolist()]
+
+    @cached_property
+    def counted(self) -> Embedded[np.ndarray]:
+        """(N, D), (N, E) as they count in the prototypes."""
+        return self.weighing.counted(self.embedded, self.trust)
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """(N,) the share of each example in its prototype."""
+        return self.weighing.shares(self.embedded, self.trust, self.prototypes.s, self.index)
 
     def with_more(
         self, embedded: Embedded[np.ndarray], labels: Sequence[Hashable], names: Sequence[str],
@@ -110,14 +169,24 @@ class Examples:
         blank = None if self.blank is None else self.blank[keep]
         return Examples.of(self.embedded[keep], labels, names, self.weighing, blank)
 
-    @property
+    @cached_property
     def shots(self) -> np.ndarray:
         """(C,) the number of examples of each class."""
         return np.bincount(self.index)
 
+    @cached_property
+    def _by_class(self) -> tuple[np.ndarray, np.ndarray]:
+        """The examples in the order of their classes, and where each class begins."""
+        return np.argsort(self.index, kind="stable"), np.append(0, np.cumsum(self.shots))
+
+    def members_in_order(self, c: int) -> np.ndarray:
+        """Return the indices of the examples of a class."""
+        order, starts = self._by_class
+        return order[starts[c] : starts[c + 1]]
+
     def members(self, c: int) -> np.ndarray:
         """Return the indices of the examples of a class, the one with the highest weight first."""
-        members = np.flatnonzero(self.index == c)
+        members = self.members_in_order(c)
         return members[np.argsort(-self.weights[members], kind="stable")]
 
     def left_out(self, distance: str, in_distance: bool) -> np.ndarray:
@@ -132,6 +201,13 @@ class Examples:
         """The precision below which an image counts as farther away. None if all examples count the same."""
         known = Embedded(self.embedded.x) if self.weighing.uniform else self.embedded
         return low_precision(known, self.index)
+
+
+def check_two(classes: Sequence[Hashable]) -> None:
+    if len(classes) < 2:
+        raise InputError(
+            f"a classifier needs at least two classes (found only one class, {classes[0]!r}): add another one"
+        )
 
 
 def not_known(

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -14,19 +14,25 @@ from gaussproto.arrays import digest_of_arrays, read_arrays, write_arrays
 from gaussproto.classifier.confidence import Weights
 from gaussproto.classifier.encoders.card import Encoder
 from gaussproto.classifier.examples import Examples, Weighing
+from gaussproto.classifier.known import Known, is_large
 from gaussproto.classifier.profile import Profile
+from gaussproto.classifier.search import ARRAYS, Index
 from gaussproto.data.labels import from_json, to_json
 from gaussproto.errors import InputError, is_unicode, visible
 from gaussproto.files import lock_beside, locked
 from gaussproto.formulas.confidence import RATES, Calibration
 from gaussproto.formulas.embedded import Embedded
 from gaussproto.formulas.trust import PrototypeRule
+from gaussproto.mapped import MappedFile, map_arrays
 from gaussproto.setting_types import LARGEST_IMAGE, DistanceName, Ink, Prepare, first_problem
 
 METADATA = "gaussproto-gallery"
 OLD_CHECKSUM = "sha256"  # in galleries of earlier versions
 VERSION = 2
-READABLE = (1, VERSION)
+MAPPED = 3  # the version of large galleries, which are mapped instead of read
+READABLE = (1, VERSION, MAPPED)
+INDEX = "gaussproto-index"  # the key of what an index is for
+BLOCKS = ("embeddings", "example_precisions", "prototypes", "precisions", "index.lists")  # verified where they are used
 # The parameters of the classifier, as the user passed them.
 PARAMETERS = (
     "ink",
@@ -111,7 +117,7 @@ def settings_of(clf: Any, encoder: Encoder) -> Settings:
     )
 
 
-def write_gallery(settings: Settings, examples: Examples, path: Path) -> None:
+def write_gallery(settings: Settings, examples: Examples, path: Path, index: Index | None = None) -> None:
     """Write a gallery. If that fails, an existing file stays as it was."""
     texts = {"classes": to_json(examples.classes), "names": json.dumps(examples.names)}
     tensors = {
@@ -122,8 +128,80 @@ def write_gallery(settings: Settings, examples: Examples, path: Path) -> None:
         "example_precisions": examples.embedded.s,
         "precisions": examples.prototypes.s,
     }
+    large = is_large(len(examples.classes))
+    metadata, blocks = dict[str, str](), list[str]()
+    if large:
+        tensors["trust"] = examples.trust
+        if index is not None:
+            tensors |= {f"index.{name}": getattr(index, name) for name in ARRAYS}
+            metadata[INDEX] = json.dumps({"distance": index.distance, "E": index.E})
+        blocks = [name for name in BLOCKS if tensors.get(name) is not None]
+    if large or settings.version == MAPPED:
+        settings = settings.model_copy(update={"version": MAPPED if large else VERSION})
     arrays = {name: np.ascontiguousarray(array) for name, array in tensors.items() if array is not None}
-    write_arrays(path, arrays, {METADATA: settings.model_dump_json()})
+    write_arrays(path, arrays, metadata | {METADATA: settings.model_dump_json()}, blocks)
+
+
+def open_gallery(path: Path) -> tuple[Settings, Callable[[Weighing], Known]] | None:
+    """Open a large gallery without reading its embeddings, or return None if it is not large."""
+    check_exists(path)
+    file = map_arrays(path, "gallery")
+    if file is None or METADATA not in file.metadata:
+        return None
+    arrays = file.arrays
+    try:
+        settings = Settings.model_validate_json(file.metadata[METADATA])
+        if settings.version != MAPPED:
+            return None
+        classes = from_json(arrays["classes"].tobytes())
+        names = TypeAdapter(list[str]).validate_json(arrays["names"].tobytes())
+        labels, N, C = arrays["labels"], len(names), len(classes)
+        embedded = Embedded(arrays["embeddings"], arrays.get("example_precisions"))
+        prototypes = Embedded(arrays["prototypes"], arrays.get("precisions"))
+        _check_parts(embedded, prototypes, arrays.get("trust"), N, C)
+        if labels.dtype.kind not in "iu" or labels.shape != (N,) or len(np.unique(labels)) != C:
+            raise ValueError(f"its {C} classes do not match its examples")
+        if labels.min() < 0 or labels.max() >= C or len(set(classes)) != C:
+            raise ValueError(f"its {C} classes do not match its examples")
+        index = _index_of(file, C, prototypes) if INDEX in file.metadata else None
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        problem = first_problem(error) if isinstance(error, ValidationError) else error
+        raise InputError(f"{path} is a damaged gallery ({problem}): create it again") from error
+
+    def known(weighing: Weighing) -> Known:
+        trust = arrays.get("trust")
+        return Known(Examples(embedded, names, classes, labels, prototypes, weighing, trust), index, check)
+
+    def check(name: str, rows: np.ndarray | None) -> None:
+        for part in {"": BLOCKS, "index": BLOCKS[-1:], "embeddings": BLOCKS[:2]}.get(name, (name,)):
+            file.verify(part, rows)
+
+    return settings, known
+
+
+def _check_parts(
+    embedded: Embedded[np.ndarray], prototypes: Embedded[np.ndarray], trust: np.ndarray | None, N: int, C: int
+) -> None:
+    """Raise ValueError unless the arrays have the shapes that belong together."""
+    for (x, s), length in ((embedded, N), (prototypes, C)):
+        D = x.shape[-1]
+        fits = s is None or s.shape in {(length, 1), (length, D), (length, D, D)}
+        floats = all(part is None or part.dtype.kind == "f" for part in (x, s))
+        if x.shape != (length, D) or D == 0 or not fits or not floats:
+            raise ValueError(f"its embeddings or prototypes have a wrong shape: {x.shape}")
+    if trust is not None and (trust.shape != (N,) or not np.isfinite(trust).all()):
+        raise ValueError("its trust has a wrong shape, or values that are not finite")
+
+
+def _index_of(file: MappedFile, C: int, prototypes: Embedded[np.ndarray]) -> Index:
+    about = json.loads(file.metadata[INDEX])
+    place = file.path.resolve(), file.starts["index.lists"]
+    parts = {name: file.arrays[f"index.{name}"] for name in ARRAYS}
+    index = Index(distance=str(about["distance"]), E=int(about["E"]), **parts, file=place)
+    index.check(C, prototypes.x.shape[1])
+    return index
 
 
 def gallery_lock(path: Path) -> AbstractContextManager[None]:
@@ -146,7 +224,7 @@ def read_gallery(path: Path) -> Gallery:
     try:
         version = json.loads(metadata)["version"]
         if version not in READABLE:
-            reads = f"this gaussproto reads versions up to {VERSION}: install a newer gaussproto"
+            reads = f"this gaussproto reads versions up to {MAPPED}: install a newer gaussproto"
             raise InputError(f"{path} is a gallery of version {version}, but {reads}")
         if not file.checked and file.metadata.get(OLD_CHECKSUM) != digest_of_arrays(metadata, tensors):
             raise InputError(f"{path} is a damaged gallery (its checksum does not match): create it again")

@@ -9,7 +9,7 @@ import numpy as np
 from gaussproto.classifier.encoders.find import Engine, find_encoder
 from gaussproto.classifier.encoders.onnx import name_of
 from gaussproto.classifier.estimator import GaussianPrototypeClassifier
-from gaussproto.classifier.gallery import PARAMETERS, read_gallery
+from gaussproto.classifier.gallery import PARAMETERS, open_gallery, read_gallery
 from gaussproto.errors import InputError
 from gaussproto.pretrained import REPLACED
 
@@ -41,7 +41,11 @@ def load(
         >>> loaded.partial_fit([[9.0]], ["very high"]).predict([[0.2], [8.0]]).tolist()
         ['low', 'very high']
     """
-    settings, embedded, labels, names = read_gallery(Path(path))
+    mapped = open_gallery(Path(path))
+    if mapped is not None:
+        settings, known = mapped
+    else:
+        settings, embedded, labels, names = read_gallery(Path(path))
     source = settings.source if encoder is None else encoder
     if source is None:
         raise InputError(f"{path} was saved with a network that was only in memory: pass that network as `encoder`")
@@ -76,7 +80,10 @@ def load(
     )
     parameters = {name: getattr(settings, name) for name in PARAMETERS}
     clf = GaussianPrototypeClassifier(source, engine=engine, device=device, **parameters)
-    clf.restore(opened, embedded, labels, names, settings.profile)
+    if mapped is not None:
+        clf.adopt(opened, known, settings.profile)
+    else:
+        clf.restore(opened, embedded, labels, names, settings.profile)
     if settings.features is not None:
         clf.n_features_in_ = settings.features
     if settings.feature_names is not None:

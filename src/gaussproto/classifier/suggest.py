@@ -42,10 +42,10 @@ class Suggestion:
     other: Any
 
 
-def check_number(n: Any) -> int:
+def check_number(n: Any, what: str = "images to suggest") -> int:
     """Return n, or raise InputError unless it is a positive whole number."""
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-        raise InputError(f"n must be a whole number of at least 1 (found {n!r}): it is how many images to suggest")
+        raise InputError(f"n must be a whole number of at least 1 (found {n!r}): it is how many {what}")
     return int(n)
 
 

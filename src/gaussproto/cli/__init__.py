@@ -12,6 +12,7 @@ from gaussproto.cli import console
 from gaussproto.cli.check import check
 from gaussproto.cli.classify import classify
 from gaussproto.cli.data import data, presets
+from gaussproto.cli.embed import embed
 from gaussproto.cli.enroll import enroll
 from gaussproto.cli.evaluate import evaluate
 from gaussproto.cli.gallery import gallery
@@ -19,7 +20,7 @@ from gaussproto.cli.reproduce import reproduce
 from gaussproto.cli.run import calibrate, export, report, train
 from gaussproto.cli.serve import serve
 from gaussproto.cli.suggest import suggest
-from gaussproto.errors import InputError
+from gaussproto.errors import InputError, ReportedElsewhere
 from gaussproto.files import reason
 from gaussproto.training.memory import keep_freed_memory
 
@@ -50,7 +51,8 @@ def gaussproto(
 
 
 COMMANDS = (
-    classify, check, enroll, suggest, serve, train, evaluate, report, calibrate, export, reproduce, presets, data,
+    classify, check, enroll, suggest, embed, serve, train, evaluate, report, calibrate, export, reproduce, presets,
+    data,
 )  # fmt: skip
 for command in COMMANDS:
     app.command()(command)
@@ -66,6 +68,8 @@ def main() -> None:
     keep_freed_memory()
     try:
         code = app(standalone_mode=False)
+    except ReportedElsewhere:
+        code = 2
     except InputError as error:
         code = console.fail(str(error))
     except UsageError as error:  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""The answers of `classify` as rows of a table, lines of CSV, entries of a contact sheet and names of folders."""
+"""The answers of `classify` as rows of a table, entries of a contact sheet and names of folders."""
 
 from __future__ import annotations
 
@@ -9,11 +9,8 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from gaussproto.classifier.confidence import Confidence
-    from gaussproto.classifier.estimator import GaussianPrototypeClassifier
     from gaussproto.report.sheet import Answer
 
-CSV_COLUMNS = ["image", "rank", "label", "probability", "distance", "unknown", "problem"]
 SHOWN = 5e-4  # the least probability on a contact sheet
 BLANK = "blank"  # an image without ink
 
@@ -42,27 +39,6 @@ def folders_of(answers: list[dict[str, Any]]) -> Iterator[tuple[Path, str]]:
     for answer in answers:
         folder = "unreadable" if "problem" in answer else kind_of(answer) or str(answer["top"][0]["label"])
         yield Path(answer["image"]), folder
-
-
-def answers_of(clf: GaussianPrototypeClassifier, found: Confidence, k: int) -> Iterator[dict[str, Any]]:
-    """Yield for each image its k nearest classes, nearest first, and whether it is unknown."""
-    labels = clf.classes_.tolist()
-    parts = found.names, found.distances, found.probabilities, found.unknown, found.blank
-    for name, d, p, unknown, blank in zip(*parts, strict=True):
-        nearest = d.argsort(kind="stable")[:k]
-        top = [{"label": labels[c], "probability": float(p[c]), "distance": float(d[c])} for c in nearest]
-        yield {"image": name, "unknown": bool(unknown), "blank": bool(blank), "top": top}
-
-
-def csv_lines(answers: list[dict[str, Any]]) -> Iterator[list[Any]]:
-    for answer in answers:
-        if "problem" in answer:
-            yield [answer["image"], "", "", "", "", "", answer["problem"]]
-            continue
-        for rank, entry in enumerate(answer["top"], start=1):
-            numbers = (f"{entry[key]:.6f}" for key in ("probability", "distance"))
-            problem = "found no ink" if answer["blank"] else ""
-            yield [answer["image"], rank, str(entry["label"]), *numbers, str(answer["unknown"]).lower(), problem]
 
 
 def row_of(answer: dict[str, Any]) -> list[str | Text]:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
+from gaussproto.bulk.answers import COLUMNS, answers_of, csv_lines
 from gaussproto.cli import bulk, console
-from gaussproto.cli.answers import CSV_COLUMNS, answers_of, csv_lines, folders_of, on_sheet, row_of
+from gaussproto.cli.answers import folders_of, on_sheet, row_of
+from gaussproto.cli.embed import OnOption, Processes, say_result, with_rate
 from gaussproto.cli.encoder import (
     Choice,
     Colours,
@@ -41,6 +43,10 @@ REJECT_HELP = (
 GALLERY_HELP = "Gallery file with the examples, from `gaussproto enroll`. With --server: the name or id of its gallery."
 SERVER_HELP = "Classify with a gallery of this server, which `gaussproto serve` runs, instead of on this machine."
 SHEET_HELP = "Write an HTML page with small pictures of the images, grouped by class, the least certain first."
+OUT_HELP = (
+    "Write the answers to this .csv or .parquet file, with flat memory. IMAGE may then also be a list: .txt, .csv or "
+    ".parquet with the column path. After a stop, start the same command again: it continues."
+)
 COPY_HELP = "Copy each image to DIR/CLASS, to DIR/unknown, DIR/blank or DIR/unreadable."
 EXPLAIN_HELP = (
     "Draw each image with its nearest classes and the weights of their examples (.png or .svg). With several images, "
@@ -70,13 +76,17 @@ def classify(
     sheet: Annotated[Path | None, Option(metavar="OUT.html", help=SHEET_HELP)] = None,
     copy_to: Annotated[Path | None, Option(metavar="DIR", help=COPY_HELP)] = None,
     json: Json = False,
-    csv: Annotated[bool, Option("--csv", help=f"Print CSV with the columns {', '.join(CSV_COLUMNS)}.")] = False,
+    csv: Annotated[bool, Option("--csv", help=f"Print CSV with the columns {', '.join(COLUMNS)}.")] = False,
+    out: Annotated[Path | None, Option(metavar="FILE", help=OUT_HELP)] = None,
+    on: OnOption = "local",
+    processes: Processes = None,
 ) -> None:
     """Classify images by a few examples of each class, without training.
 
     Pass the examples as a folder with --support, or as a gallery file with --gallery. With --server, a server uses one
     of its galleries.
     """
+    from gaussproto.bulk.classify import check_answers_file, classify_files
     from gaussproto.classifier.explain import check_picture
 
     if server is None and (support is None) == (gallery is None):
@@ -84,6 +94,18 @@ def classify(
         raise InputError(f"pass the examples with either --support DIR or --gallery FILE (found {found})")
     if json and csv:
         raise InputError("--json and --csv cannot be combined: choose one")
+    chosen = Choice(encoder, ink, prepare, image_size, mean, std, engine, device)
+    if out is not None:
+        if server or csv or explain or sheet or copy_to:
+            raise InputError("--out writes only one file: leave out --server, --csv, --explain, --sheet and --copy-to")
+        check_answers_file(out)  # before the examples are read
+        with console.progress_bars() as bars:
+            clf = _classifier(support, gallery, chosen, strict, reject)
+            how: Any = {"on": on, "processes": processes, "strict": strict, "progress": with_rate(bars)}
+            result = classify_files(clf, images, out, top=top, recursive=recursive, **how)
+        return say_result(result, json)
+    if on != "local" or processes is not None:
+        raise InputError("--on and --processes are for many images: add --out FILE")
     files = bulk.find_files(images, recursive)
     if sheet is not None and sheet.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"the contact sheet must end in .html (found {sheet}): change its name")
@@ -91,7 +113,6 @@ def classify(
         raise InputError(f"{copy_to} is a file, not a folder: choose another folder with --copy-to")
     if explain is not None:
         check_picture(explain)
-    chosen = Choice(encoder, ink, prepare, image_size, mean, std, engine, device)
     if server is not None and (gallery is None or support or reject or explain or chosen != NO_CHOICE):
         remedy = "with --server, pass --gallery NAME, and leave out --support and the options of the encoder"
         raise InputError(f"a server decides how it classifies: {remedy}")
@@ -105,12 +126,7 @@ def classify(
                 answers += some
                 bars("classifying", len(answers), len(files))
         else:
-            clf = make_classifier(gallery, chosen)
-            if support is not None:
-                fit_examples(clf, examples_in(support), strict)
-                say_encoder(clf, chosen)
-            if reject is not None:
-                clf.set_params(reject=reject)
+            clf = _classifier(support, gallery, chosen, strict, reject)
             classes = len(clf.classes_)
             chunk = CHUNK if explain is None else len(files)
             for start in range(0, len(files), chunk):
@@ -135,7 +151,7 @@ def classify(
     if json:
         console.print_json({"classes": classes, "images": answers})
     elif csv:
-        console.print_csv(CSV_COLUMNS, list(csv_lines(answers)))
+        console.print_csv(COLUMNS, list(csv_lines(answers)))
     else:
         columns = ["image", "class", "probability", "other classes"][: 3 if top == 1 else 4]
         console.print_table("", columns, [row_of(answer)[: len(columns)] for answer in answers])
@@ -148,6 +164,19 @@ def classify(
         console.say(f"wrote {sheet}")
     if copy_to is not None:
         console.say(f"{len(copies)} copies are in {copy_to}")
+    return None
+
+
+def _classifier(
+    support: Path | None, gallery: Path | None, chosen: Choice, strict: bool, reject: float | None
+) -> GaussianPrototypeClassifier:
+    clf = make_classifier(gallery, chosen)
+    if support is not None:
+        fit_examples(clf, examples_in(support), strict)
+        say_encoder(clf, chosen)
+    if reject is not None:
+        clf.set_params(reject=reject)
+    return clf
 
 
 def _classify(

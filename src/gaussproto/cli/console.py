@@ -17,6 +17,7 @@ from rich.text import Text
 
 from gaussproto.errors import visible
 from gaussproto.progress import time_text
+from gaussproto.table import no_formula
 
 MANY_COLUMNS = 6  # a table with fewer is readable in any terminal
 PLAIN_EVERY = 10.0  # seconds between progress lines if stderr is not a terminal
@@ -78,23 +79,8 @@ def print_json(content: Any) -> None:
 
 def print_csv(columns: list[str], rows: list[list[Any]]) -> None:
     csv.writer(sys.stdout, lineterminator="\n").writerows(
-        [columns, *([_no_formula(cell) for cell in row] for row in rows)]
+        [columns, *([no_formula(cell) for cell in row] for row in rows)]
     )
-
-
-def _no_formula(cell: Any) -> Any:
-    """Put an apostrophe before text that a spreadsheet would run as a formula. Numbers stay as they are.
-
-    >>> _no_formula("=1+1"), _no_formula("-1.5"), _no_formula("a=b"), _no_formula("+")
-    ("'=1+1", '-1.5', 'a=b', '+')
-    """
-    if not isinstance(cell, str) or len(cell) < 2 or not cell.startswith(("=", "+", "-", "@", "\t", "\r")):
-        return cell
-    try:
-        float(cell)
-        return cell
-    except ValueError:
-        return f"'{cell}"
 
 
 def print_table(
@@ -148,6 +134,11 @@ def say(message: str) -> None:
 
 def show_warnings() -> None:
     warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
+
+
+def be_silent() -> None:
+    """Show no progress, messages and warnings. Errors are still printed."""
+    err.quiet = True
 
 
 def fail(message: str) -> int:

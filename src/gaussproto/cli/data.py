@@ -7,7 +7,7 @@ from typer import Argument, Option
 
 from gaussproto.cli import console
 from gaussproto.cli.options import DataRoot, Json, complete
-from gaussproto.config import DRAWN, SECTIONS, DataConfig
+from gaussproto.config import BUILT_IN, CIFAR_FS, SECTIONS, DataConfig
 from gaussproto.errors import InputError
 from gaussproto.files import write_then_rename
 from gaussproto.presets import PRESETS, preset
@@ -19,25 +19,28 @@ def data(
         str | None,
         Argument(
             metavar="NAME",
-            help="Data to load: omniglot, strokes, a folder of CLASS/IMAGE files, or your own as module:function.",
-            autocompletion=complete(DRAWN),
+            help="Data to load: omniglot, strokes, cifar-fs, a folder of CLASS/IMAGE files, or your own as "
+            "module:function.",
+            autocompletion=complete(BUILT_IN),
         ),
     ] = None,
     data_root: DataRoot = None,
     verify: Annotated[
-        bool, Option("--verify", help="Read Omniglot's files again and compare them with the published ones.")
+        bool,
+        Option("--verify", help="Read the files of omniglot or cifar-fs again and compare them with those published."),
     ] = False,
     sheet: Annotated[Path | None, Option(help="Write a picture of some of the images to this PNG file.")] = None,
     json: Json = False,
 ) -> None:
     """Show where the data is stored, or load the data NAME (download it if needed) and count its classes and images."""
+    from gaussproto.data import cifar
     from gaussproto.data import omniglot as source
     from gaussproto.data.cache import cache_folder
     from gaussproto.data.load import load_data
     from gaussproto.data.sheet import contact_sheet
 
-    if verify and name != "omniglot":
-        raise InputError("--verify can only check Omniglot's files: run `gaussproto data omniglot --verify`")
+    if verify and name not in ("omniglot", CIFAR_FS):
+        raise InputError("--verify can only check the files of omniglot and cifar-fs: name one of them")
     if sheet and name is None:
         raise InputError("--sheet needs the name of the data: run for example `gaussproto data strokes --sheet FILE`")
     found: dict[str, Any] = {"cache": str(cache_folder())}
@@ -45,14 +48,20 @@ def data(
         for part in source.PARTS.values():
             path = source.find(part, data_root)
             found[part.name] = str(path) if path else None
+        photos = cifar.find(data_root)
+        found["cifar100"] = str(photos) if photos else None
         if json:
             return console.print_json(found)
-        missing = "not found: `gaussproto data omniglot` downloads it"
-        rows = [[what, where or missing] for what, where in found.items()]
+        fetch = "not found: `gaussproto data {}` downloads it"
+        missing = {name: fetch.format(CIFAR_FS if name == "cifar100" else "omniglot") for name in found}
+        rows = [[name, where or missing[name]] for name, where in found.items()]
         return console.print_table("", ["", "where"], [*rows, ["strokes", "drawn when needed"]])
 
     with console.progress_bars() as bars:
-        if verify:
+        if verify and name == CIFAR_FS:
+            cifar.cifar_fs("train", data_root, bars, renew=True)
+            found["verified"] = True
+        elif verify:
             source.omniglot("train", data_root=data_root, progress=bars, renew=True)
             source.omniglot("test", data_root=data_root, progress=bars, renew=True)
             found["verified"] = True
@@ -72,7 +81,7 @@ def data(
     if json:
         return console.print_json({"data": name} | found)
     console.print_table(name, ["split", "alphabets", "classes", "images", "channels x H x W"], rows, right=1)
-    return console.say("verified: the names, counts and pixels are those of Omniglot") if verify else None
+    return console.say(f"verified: the names, counts and pixels are those of {name}") if verify else None
 
 
 def presets(

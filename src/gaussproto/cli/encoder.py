@@ -1,4 +1,4 @@
-"""The options of `classify`, `enroll` and `check` that choose an encoder, and the classifier that they make."""
+"""The options that choose an encoder, and the classifier that they make."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Choice:
     device: str
 
 
-def _colours(name: str, text: str | None) -> tuple[float, ...] | None:
+def colours(name: str, text: str | None) -> tuple[float, ...] | None:
     from gaussproto.classifier.encoders.other import check_colours
 
     if text is None:
@@ -91,8 +91,8 @@ def make_classifier(gallery: Path | None, chosen: Choice, vectors: bool = False)
             image_size=chosen.image_size,
             engine=chosen.engine,
             device=chosen.device,
-            mean=_colours("mean", chosen.mean),
-            std=_colours("std", chosen.std),
+            mean=colours("mean", chosen.mean),
+            std=colours("std", chosen.std),
         )
     clf = load(gallery, chosen.encoder, chosen.engine, chosen.device)
     for name in ("ink", "prepare", "image_size"):

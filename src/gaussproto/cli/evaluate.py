@@ -9,7 +9,7 @@ from typer import Option
 
 from gaussproto.cli import console
 from gaussproto.cli.options import DataRoot, Device, Json, Target, check_seed, complete, parse_numbers
-from gaussproto.config import DRAWN, DataConfig, RunConfig
+from gaussproto.config import BUILT_IN, DataConfig, RunConfig
 from gaussproto.errors import InputError
 from gaussproto.setting_types import Norm
 
@@ -32,13 +32,15 @@ def evaluate(
     ways: Annotated[
         str | None,
         Option(
-            help="Numbers of classes in a group (way), separated by commas. Default: 5,20 if there are enough classes."
+            help="Numbers of classes in a group (way), separated by commas. Default: 5,20 if there are enough classes, "
+            "and 5 if classes have hundreds of images."
         ),
     ] = None,
     shots: Annotated[
         str | None,
         Option(
-            help="Numbers of supports of each class (shot), e.g. 1,5 or 1-19. Default: 1-19 if there are enough images."
+            help="Numbers of supports of each class (shot), e.g. 1,5 or 1-19. Default: 1-19 if there are enough "
+            "images, and 1,5 if classes have hundreds of images."
         ),
     ] = None,
     norm: Annotated[
@@ -58,12 +60,19 @@ def evaluate(
     rounds: Annotated[
         int | None, Option(help="Number of random groupings of the classes. Default: 10, or 1 with --norm batch.")
     ] = None,
-    seed: Annotated[int, Option(help="Random seed of the groupings.", callback=check_seed)] = 0,
+    episodes: Annotated[
+        int | None,
+        Option(
+            help="Score so many random episodes, with 15 queries of each class, instead of whole groups. Default: 2000 "
+            "if classes have hundreds of images."
+        ),
+    ] = None,
+    seed: Annotated[int, Option(help="Random seed of the groupings or episodes.", callback=check_seed)] = 0,
     data: Annotated[
         str | None,
         Option(
-            help="Other data: omniglot, omniglot-vinyals, strokes or a folder. Default: the data of the run.",
-            autocompletion=complete(DRAWN),
+            help="Other data: omniglot, omniglot-vinyals, strokes, cifar-fs or a folder. Default: the data of the run.",
+            autocompletion=complete(BUILT_IN),
         ),
     ] = None,
     split: Annotated[Path | None, Option(help="With --data DIR: JSON file that names the test classes.")] = None,
@@ -93,10 +102,11 @@ def evaluate(
     """
     from gaussproto.data.load import load_data
     from gaussproto.evaluation import protocol
+    from gaussproto.evaluation.sampled import QUERIES, usual_episodes
     from gaussproto.runs.folder import RunFolder, load_checkpoints, run_evaluation
 
     if challenge:
-        given = {"ways": ways, "shots": shots, "rounds": rounds, "data": data, "split": split}
+        given = {"ways": ways, "shots": shots, "rounds": rounds, "episodes": episodes, "data": data, "split": split}
         fixed = [f"--{name}" for name, value in given.items() if value is not None]
         fixed += ["--within-alphabet"] * within_alphabet + ["--norm"] * (norm != "running")
         fixed += ["--checkpoints"] * (checkpoints != "last")
@@ -113,6 +123,8 @@ def evaluate(
     with console.progress_bars() as bars:
         images = load_data(config.for_evaluation(), data_root, bars).test
         groups = given_ways or protocol.usual_ways(images), given_shots or protocol.usual_shots(images)
+        if rounds is None and norm == "running" and not within_alphabet:
+            episodes = usual_episodes(images) if episodes is None else episodes
         result = protocol.evaluate(
             networks,
             images,
@@ -120,6 +132,7 @@ def evaluate(
             rounds=rounds,
             norm=norm,
             within_alphabet=within_alphabet,
+            episodes=episodes,
             seed=seed,
             progress=bars,
         )
@@ -135,9 +148,17 @@ def evaluate(
     title = f"{target} on {config.data}: accuracy in %, {norm} statistics, {result.classes:,} test classes"
     title += ", groups within an alphabet" if within_alphabet else ""
     console.print_table(title, ["", *(f"{way}-way" for way in result.ways)], rows, right=1)
-    groupings = f"mean over {result.rounds} random grouping{'s' * (result.rounds != 1)} of the classes"
     interval = "± is the 95 % interval over characters"
     std = "; std is the standard deviation over the checkpoints" if result.checkpoints > 1 else ""
+    if result.sampled:
+        over = ", ".join(
+            f"{each.way}-way {each.shot}-shot ± {100 * (each.interval_episodes or 0):.2f}" for each in result.scores
+        )
+        return console.say(
+            f"mean over {result.sampled:,} random episodes with {QUERIES} queries of each class; ± is the 95 % "
+            f"interval over classes; over episodes, as most papers report it: {over}{std}"
+        )
+    groupings = f"mean over {result.rounds} random grouping{'s' * (result.rounds != 1)} of the classes"
     return console.say(f"{groupings}; {interval}{std}")
 
 
@@ -152,7 +173,7 @@ def _data_for(config: RunConfig, data: str | None, split: Path | None) -> DataCo
 
 
 def _place(data: str) -> str | Path:
-    return data if data in DRAWN else Path(data).resolve()
+    return data if data in BUILT_IN else Path(data).resolve()
 
 
 def _challenge(target: str, picture: Path | None, data_root: Path | None, device: str, json: bool) -> None:

@@ -21,8 +21,8 @@ Json = Annotated[bool, Option("--json", help="Print the result as one JSON objec
 DataRoot = Annotated[
     Path | None,
     Option(
-        help="Folder with Omniglot's zip files or extracted folders. Default: $GAUSSPROTO_DATA. Without either, "
-        "Omniglot is downloaded."
+        help="Folder with the zip files or extracted folders of Omniglot or CIFAR-100. Default: $GAUSSPROTO_DATA. "
+        "Without either, they are downloaded."
     ),
 ]
 Device = Annotated[str, Option(help="Device to compute on: cpu, cuda or mps.")]

@@ -78,8 +78,12 @@ def reproduce(
         console.print_table(table.title, list(table.columns), lines, right=table.labels)
         if table.missing:
             console.say(table.missing_text.replace("`", ""))
-    for sentence in (*result.notes, *(f"not drawn: {reason}" for reason in result.left_out)):
+    for sentence in (*result.notes, *(f"left out: {reason}" for reason in result.left_out)):
         console.say(sentence)
     console.say(f"trained on {result.hardware}")
-    drawn = f" and the figures to {result.folder / 'figures'}" if result.figures else ""
+    drawn = (
+        f" and the figures to {' and '.join(dict.fromkeys(str(path.parent) for path in result.figures))}"
+        if result.figures
+        else ""
+    )
     return console.say(f"wrote the tables to {result.page}{drawn}")

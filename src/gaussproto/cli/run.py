@@ -17,6 +17,7 @@ from gaussproto.files import read_json
 from gaussproto.presets import PRESETS, preset
 
 if TYPE_CHECKING:
+    from gaussproto.config import RunConfig
     from gaussproto.formulas.confidence import Calibration
     from gaussproto.runs.metrics import CalibrationResult, LogRecord
 
@@ -36,6 +37,14 @@ def train(
     ] = False,
     data_root: DataRoot = None,
     device: Device = "cpu",
+    threads: Annotated[
+        int | None,
+        Option(
+            help="Number of threads. Default: all cores, or OMP_NUM_THREADS. Several processes on a machine share its "
+            "cores.",
+            min=1,
+        ),
+    ] = None,
     json: Json = False,
     **settings: Any,
 ) -> None:
@@ -48,21 +57,32 @@ def train(
     """
     from gaussproto.data.load import load_data
     from gaussproto.training import train as training
+    from gaussproto.training.ranks import join, use_threads
 
-    config = preset(name, **{key: value for key, value in settings.items() if value is not None})
-    is_run = name not in PRESETS and Path(name).is_dir()
-    out = out or (Path(name) if is_run else config.folder)
-    if resume and not (out / "config.json").exists():
-        raise InputError(f"{out} contains no run to resume: check the name, or leave out --resume to start a new run")
+    ranks = join(device)
+    use_threads(threads, ranks)
+    if not ranks.leads:
+        console.be_silent()
+
+    def plan() -> tuple[RunConfig, Path]:
+        config = preset(name, **{key: value for key, value in settings.items() if value is not None})
+        is_run = name not in PRESETS and Path(name).is_dir()
+        return config, out or (Path(name) if is_run else config.folder)
+
+    config, folder = ranks.of_first(plan)
+    if resume and not (folder / "config.json").exists() and not ranks.elastic:
+        raise InputError(
+            f"{folder} contains no run to resume: check the name, or leave out --resume to start a new run"
+        )
     total = config.training.episodes
     with console.progress_bars() as bars:
-        split = load_data(config.data, data_root, bars)
+        split = ranks.in_turn(lambda: load_data(config.data, data_root, bars))
         bars("training", 0, total)
         show = partial(show_training, bars, "training", total, [])
         result = training.train(
             config,
             split.train,
-            out,
+            folder,
             resume=resume,
             lengthen=settings.get("episodes") is not None,
             device=device,
@@ -73,6 +93,8 @@ def train(
         resume_command = f"gaussproto train {result.folder} --resume"
         console.say(f"stopped at episode {result.episodes:,} of {total:,}; continue with: {resume_command}")
         raise Exit(128 + result.stopped_by)
+    if not ranks.leads:
+        return None
     if json:
         return console.print_json({"run": str(result.folder)} | read_json(result.folder / "metrics.json"))
     console.say(f"trained {result.episodes:,} episodes in {result.seconds:.0f} s; the run is in {result.folder}")

@@ -21,8 +21,10 @@ def cache_folder() -> Path:
     return Path(os.environ.get("GAUSSPROTO_CACHE") or platformdirs.user_cache_dir("gaussproto"))
 
 
-def cached_images(name: str, size: int, make: Callable[[], LabelledImages], renew: bool = False) -> LabelledImages:
-    """Return grey images of size x size pixels from the cache.
+def cached_images(
+    name: str, size: int, make: Callable[[], LabelledImages], renew: bool = False, channels: int = 1
+) -> LabelledImages:
+    """Return images of size x size pixels from the cache, grey ones by default.
 
     If they are missing, damaged or to be renewed, call `make` and store the result.
     """
@@ -30,7 +32,7 @@ def cached_images(name: str, size: int, make: Callable[[], LabelledImages], rene
     old = None
     if os.path.lexists(path) and not renew:
         try:
-            old, checked = _read(path, size)
+            old, checked = _read(path, (channels, size, size))
             if checked:
                 return old
         except InputError as error:
@@ -52,7 +54,7 @@ def cached_images(name: str, size: int, make: Callable[[], LabelledImages], rene
     return images
 
 
-def _read(path: Path, size: int) -> tuple[LabelledImages, bool]:
+def _read(path: Path, shape: tuple[int, int, int]) -> tuple[LabelledImages, bool]:
     """Return the images in a file, and whether the file has a checksum."""
     file = read_arrays(path, "cache file", "pt")
     try:
@@ -62,6 +64,6 @@ def _read(path: Path, size: int) -> tuple[LabelledImages, bool]:
         images = LabelledImages(pixels, counts, names["classes"], names["alphabets"], variants=variants)
     except (KeyError, ValidationError) as error:
         raise InputError(f"{path} is not a cache of images ({type(error).__name__})") from None
-    if not len(images) or images.images.shape[1:] != (1, size, size):
-        raise InputError(f"{path} must have images of {size} x {size} pixels (found {tuple(images.images.shape)})")
+    if not len(images) or images.images.shape[1:] != shape:
+        raise InputError(f"{path} must have images of the shape {shape} (found {tuple(images.images.shape)})")
     return images, file.checked

@@ -48,6 +48,10 @@ def classes_of(labels: Iterable[Hashable]) -> list[Hashable]:
 
     Raise InputError if a label appears in two types, for example 1 and "1", because that is probably a mistake.
     """
+    labels = list(labels)
+    types = {type(label) for label in labels}
+    if len(types) == 1 and types <= {str, int, bool}:
+        return sorted(set(labels))  # type: ignore[type-var]
     by_value: dict[Hashable, Hashable] = {}
     by_text: dict[str, Hashable] = {}
     for label in labels:
@@ -87,8 +91,9 @@ def as_array(labels: Sequence[Hashable]) -> np.ndarray:
 
 def to_json(labels: Sequence[Hashable]) -> str:
     """Write labels as JSON. Tuples become lists, which is unambiguous because no label can be a list."""
-    for label in labels:
-        _check_json(label, label)
+    if not {type(label) for label in labels} <= {str, int, bool}:
+        for label in labels:
+            _check_json(label, label)
     return json.dumps(list(labels), allow_nan=False)
 
 
@@ -106,6 +111,8 @@ def from_json(text: str | bytes) -> list[Hashable]:
     labels = json.loads(text)
     if not isinstance(labels, list):
         raise InputError(f"labels must be a list (found {type(labels).__name__})")
+    if {type(label) for label in labels} <= {str, int, bool}:
+        return labels  # nothing to check in the labels of a million classes
     return [_checked(_tuples(label)) for label in labels]
 
 

@@ -12,8 +12,10 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from gaussproto.config import DRAWN, GIVEN, DataConfig
+from gaussproto.config import CIFAR_FS, DRAWN, GIVEN, DataConfig
 from gaussproto.data.cache import cached_images
+from gaussproto.data.cifar import CHANNELS, VALIDATION, cifar_fs
+from gaussproto.data.cifar import SIDE as PHOTO_SIDE
 from gaussproto.data.images import LabelledImages
 from gaussproto.data.ink import WORK, reduced_grey
 from gaussproto.data.omniglot import SIDE, omniglot
@@ -44,8 +46,8 @@ def load_data(config: DataConfig, data_root: Path | str | None = None, progress:
 
     Args:
         config: the data to load, for example the `data` of a `RunConfig`.
-        data_root: the folder with Omniglot's files. By default they are looked for in the folder that the environment
-            variable GAUSSPROTO_DATA names, then in the user's cache, and downloaded if needed.
+        data_root: the folder with the files of Omniglot or CIFAR-100. By default they are looked for in the folder
+            that the environment variable GAUSSPROTO_DATA names, then in the user's cache, and downloaded if needed.
         progress: a function that is called with the task, the amount done and the total.
 
     Returns:
@@ -65,14 +67,18 @@ def load_data(config: DataConfig, data_root: Path | str | None = None, progress:
             "the run was trained on images given in Python, which cannot be loaded again: pass the images to "
             "gaussproto.evaluate or gaussproto.calibrate, or use `gaussproto evaluate --data`"
         )
-    if config.data in DRAWN:
+    root = Path(data_root) if data_root else None
+    if config.data == CIFAR_FS:
         _check_no_split(config)
-        train, test = _drawn(config, Path(data_root) if data_root else None, progress)
+        train, test = _photos(config, root, progress)
+    elif config.data in DRAWN:
+        _check_no_split(config)
+        train, test = _drawn(config, root, progress)
     elif is_function(config.data):
         train, test, classes = _from_function(config)
     else:
         train, test, classes = _from_folder(config, progress)
-    if config.holdout:
+    if config.holdout and config.data != CIFAR_FS:
         names = list(dict.fromkeys(train.alphabets))
         if config.holdout >= len(names):
             limit = f"{len(names)}, the number of training alphabets"
@@ -140,6 +146,22 @@ def check_disjoint(train: LabelledImages, test: LabelledImages, where: str) -> N
             f"the training and the test part of {where} must not share classes (found {len(both)}, for example "
             f"{both[0]!r}): remove them from one part, because a few-shot network is tested on new classes"
         )
+
+
+def _photos(config: DataConfig, data_root: Path | None, progress: Progress) -> tuple[LabelledImages, LabelledImages]:
+    wanted, found = (CHANNELS, PHOTO_SIDE, "none"), (config.channels, config.image_size, config.prepare)
+    if found != wanted:
+        settings = [f"channels {c}, image_size {size} and prepare {prepare}" for c, size, prepare in (wanted, found)]
+        raise InputError(
+            f"{CIFAR_FS} needs {settings[0]} (found {settings[1]}): use settings or weights for such photos"
+        )
+    if config.holdout not in (0, VALIDATION):
+        raise InputError(
+            f"holdout must be {VALIDATION} for {CIFAR_FS}, to test on its validation classes, or 0 (found "
+            f"{config.holdout})"
+        )
+    train = cifar_fs("train", data_root, progress)
+    return train, cifar_fs("validation" if config.holdout else "test", data_root, progress)
 
 
 def _drawn(config: DataConfig, data_root: Path | None, progress: Progress) -> tuple[LabelledImages, LabelledImages]:

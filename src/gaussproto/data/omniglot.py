@@ -1,11 +1,7 @@
 """Find or download Omniglot (Lake, Salakhutdinov, Tenenbaum 2015), verify it, and decode it once."""
 
 import hashlib
-import os
-import zipfile
-import zlib
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 from typing import Literal
 
@@ -18,15 +14,14 @@ from gaussproto.data.download import download
 from gaussproto.data.images import LabelledImages
 from gaussproto.data.picture import open_image, resize
 from gaussproto.data.prepare import prepared_images
+from gaussproto.data.sources import find_source, named_root, read_images
 from gaussproto.errors import InputError
-from gaussproto.files import megabytes, read_file
 from gaussproto.progress import Progress, silent
 from gaussproto.setting_types import Prepare
 
 URL = "https://raw.githubusercontent.com/brendenlake/omniglot/master/python"
 DRAWINGS = 20  # of each character, each by a different person
 SIDE = 105  # of a published image, in pixels
-LARGEST_DRAWING = 20_000  # bytes; the published files have fewer than 500
 LARGEST_ZIP = 50_000_000  # bytes; the published files have fewer than 10 million
 
 
@@ -94,18 +89,8 @@ def omniglot(
     return prepared_images(name, lambda: decode(SIDE), size, variants, progress, renew)
 
 
-def named_root(data_root: Path | None = None) -> Path | None:
-    name = os.environ.get("GAUSSPROTO_DATA")
-    return data_root or (Path(name) if name else None)
-
-
 def find(part: Part, data_root: Path | None = None) -> Path | None:
-    root = named_root(data_root)
-    if root and not root.is_dir():
-        raise InputError(f"the data root {root} is not a folder: pass the folder that contains {part.name}.zip")
-    folders = [*([root, root / "omniglot"] if root else []), cache_folder() / "omniglot"]
-    candidates = (folder / name for folder in folders for name in (f"{part.name}.zip", part.name))
-    return next((path for path in candidates if path.exists()), None)
+    return find_source((f"{part.name}.zip", part.name), "omniglot", data_root)
 
 
 def find_or_fetch(part: Part, data_root: Path | None = None, progress: Progress = silent, url: str = URL) -> Path:
@@ -165,24 +150,4 @@ def published_files(part: Part, source: Path) -> dict[str, bytes]:
 
 def read_files(part: Part, source: Path, endings: tuple[str, ...] = (".png",)) -> dict[str, bytes]:
     """Return every file with one of the endings by its path. In a folder, the path begins with the name of the part."""
-    if source.is_dir():
-        paths = (path for path in source.rglob("*") if path.name.endswith(endings))
-        return {
-            f"{part.name}/{path.relative_to(source).as_posix()}": read_file(path, "image file", LARGEST_DRAWING)
-            for path in paths
-        }
-    try:
-        content = BytesIO(read_file(source, "zip file", LARGEST_ZIP))
-        with zipfile.ZipFile(content) as archive:
-            entries = [entry for entry in archive.infolist() if entry.filename.endswith(endings)]
-            for entry in entries:
-                size = max(entry.file_size, entry.compress_size)
-                if size > LARGEST_DRAWING or entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                    found = f"found {megabytes(size)}" if size > LARGEST_DRAWING else "found another compression"
-                    limit = f"at most {LARGEST_DRAWING:,} bytes, stored or deflated ({found})"
-                    raise InputError(f"{entry.filename} in {source} must have {limit}: download the zip again")
-            return {entry.filename: archive.read(entry) for entry in entries}
-    except InputError:
-        raise
-    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError, ValueError) as error:
-        raise InputError(f"{source} is not a readable zip file ({error}): remove it and download it again") from error
+    return read_images(source, part.name, endings, LARGEST_ZIP)

@@ -14,6 +14,8 @@ from torch import Tensor
 from gaussproto.data.images import LabelledImages
 from gaussproto.episodes import sample_drawings
 from gaussproto.errors import InputError
+from gaussproto.evaluation.nearest import nearest_is_own
+from gaussproto.evaluation.sampled import check_episodes, sampled_accuracies, usual_episodes
 from gaussproto.formulas.embedded import Embedded
 from gaussproto.model.embed import batch_statistics, embed_all, embed_batch, evaluating
 from gaussproto.model.network import GaussianPrototypicalNetwork
@@ -36,13 +38,15 @@ def evaluate(
     rounds: int | None = None,
     norm: Norm = "running",
     within_alphabet: bool = False,
+    episodes: int | None = None,
     seed: int = 0,
     progress: Progress = silent,
 ) -> Evaluation:
     """Score a network, or the mean of several checkpoints, on classes that it was not trained on.
 
     In each round, the classes are divided at random into groups of size `way`. In every group, each class provides
-    `shot` random images as supports and all its other images as queries. Every class is scored equally often.
+    `shot` random images as supports and all its other images as queries. Every class is scored equally often. With
+    `episodes`, random episodes are scored instead, as is usual where a class has hundreds of images.
 
     Args:
         networks: one network, or the checkpoints of a run.
@@ -54,11 +58,13 @@ def evaluate(
         norm: the statistics of batch normalisation. `running` uses those of training, so each image is classified
             independently (inductive). `batch` uses those of the images in a group (transductive), as the paper does.
         within_alphabet: draw each group from one alphabet, in one rotation. Its characters are more alike.
-        seed: of the groupings.
+        episodes: if given, the number of random episodes to score for each way and shot, with 15 queries of each class.
+        seed: of the groupings or episodes.
         progress: called as the images are embedded.
 
     Returns:
-        The accuracy for each way and shot with its 95 % interval over characters, and how it was measured.
+        The accuracy for each way and shot with its 95 % interval over characters (and, with `episodes`, over episodes),
+            and how it was measured.
 
     Examples:
         >>> import gaussproto as gp
@@ -77,36 +83,72 @@ def evaluate(
         kind = type(images).__name__
         remedy = "use gaussproto.load_data or LabelledImages.from_labels"
         raise InputError(f"images must be a LabelledImages object (found {kind}): {remedy}")
-    rounds = ROUNDS[norm] if rounds is None else rounds
+    if episodes is not None and (rounds is not None or norm == "batch" or within_alphabet):
+        raise InputError(
+            "random episodes are scored with running statistics, from all classes: leave out rounds, norm and "
+            "within_alphabet, or episodes"
+        )
+    rounds = 1 if episodes is not None else ROUNDS[norm] if rounds is None else rounds
     check_groups(images, ways, shots, rounds)
-    pools = by_alphabet(images, max(ways)) if within_alphabet else [torch.arange(images.way)]
-    each = [
-        _class_accuracies(network, images, pools, ways, shots, rounds, norm, seed, progress) for network in networks
-    ]
-    scores = []
-    for way, shot in each[0]:
-        correct = torch.stack([accuracies[way, shot] for accuracies in each])  # (networks, C)
-        interval = _interval(correct.mean(dim=0), images.characters, len(images))
-        std = correct.mean(dim=1).std().item() if len(networks) > 1 else None
-        scores.append(Score(way=way, shot=shot, accuracy=correct.mean().item(), interval=interval, std=std))
+    if episodes is None:
+        pools = by_alphabet(images, max(ways)) if within_alphabet else [torch.arange(images.way)]
+        each = [
+            _class_accuracies(network, images, pools, ways, shots, rounds, norm, seed, progress) for network in networks
+        ]
+        scores = [
+            _score(way, shot, torch.stack([one[way, shot] for one in each]), images=images) for way, shot in each[0]
+        ]
+    else:
+        check_episodes(images, shots, episodes)
+        sampled = [sampled_accuracies(each, images, ways, shots, episodes, seed, progress) for each in networks]
+        scores = [
+            _score(*task, *(torch.stack([one[task][part] for one in sampled]) for part in (0, 1)), images=images)
+            for task in sampled[0]
+        ]
     return Evaluation(
         norm=norm,
         within_alphabet=within_alphabet,
         classes=images.way,
         rounds=rounds,
+        sampled=episodes,
         seed=seed,
         checkpoints=len(networks),
         scores=tuple(scores),
     )
 
 
+def _score(way: int, shot: int, by_class: Tensor, by_episode: Tensor | None = None, *, images: LabelledImages) -> Score:
+    """Return the mean score of networks, from the accuracy of each class (networks, C) and of each episode, if any."""
+    asked = ~by_class[0].isnan()  # a few random episodes may ask about only some of the classes
+    characters = [name for name, there in zip(images.characters, asked.tolist(), strict=True) if there]
+    every = by_class if by_episode is None else by_episode
+    return Score(
+        way=way,
+        shot=shot,
+        accuracy=every.mean().item(),
+        interval=_interval(by_class[:, asked].mean(dim=0), characters, len(images)),
+        interval_episodes=None if by_episode is None else interval_of_mean(by_episode.mean(dim=0)),
+        std=every.mean(dim=1).std().item() if len(every) > 1 else None,
+    )
+
+
 def usual_ways(images: LabelledImages) -> list[int]:
-    """Return the paper's ways, 5 and 20, if there are enough classes, otherwise the number of classes."""
+    """Return the paper's ways, 5 and 20, if there are enough classes, otherwise the number of classes.
+
+    For classes of hundreds of images, return 5 as is usual.
+    """
+    if usual_episodes(images):
+        return [min(5, images.way)]
     return [way for way in (5, 20) if way <= images.way] or [images.way]
 
 
-def usual_shots(images: LabelledImages) -> range:
-    """Return the paper's shots, 1 to 19, but at most one less than the size of the smallest class."""
+def usual_shots(images: LabelledImages) -> Sequence[int]:
+    """Return the paper's shots, 1 to 19, but at most one less than the size of the smallest class.
+
+    For classes of hundreds of images, return 1 and 5 as is usual.
+    """
+    if usual_episodes(images):
+        return (1, 5)
     return range(1, max(1, min(19, int(images.counts.min()) - 1)) + 1)
 
 
@@ -183,19 +225,27 @@ def _interval(by_class: Tensor, characters: Sequence[str], images: int) -> float
     The rotations of a character are about equally difficult, so they count as one. For few characters, and if all score
     the same, it is at least the distance to the farther end of Wilson's interval, as if each image was asked once.
     """
-    from scipy.stats import binomtest, t  # slow to import
+    from scipy.stats import binomtest  # slow to import
 
     position = {name: i for i, name in enumerate(dict.fromkeys(characters))}
     index = torch.tensor([position[name] for name in characters])
     by_character = torch.zeros(len(position)).index_add(0, index, by_class) / torch.bincount(index)
     C, spread = len(position), by_character.std().item() if len(position) > 1 else 0.0
-    interval = float(t.ppf(0.975, C - 1)) * spread / math.sqrt(C) if C > 1 else 0.0
+    interval = interval_of_mean(by_character)
     if C < FEW or spread == 0:
         n = max(1, images * C // len(characters))
         mean = by_character.mean().item()
         wilson = binomtest(round(mean * n), n).proportion_ci(method="wilson")
         interval = max(interval, float(wilson.high) - mean, mean - float(wilson.low))
     return min(1.0, interval)
+
+
+def interval_of_mean(values: Tensor) -> float:
+    """Return half the width of the 95 % interval of the mean (Student's t)."""
+    from scipy.stats import t  # slow to import
+
+    n = len(values)
+    return float(t.ppf(0.975, n - 1)) * values.double().std().item() / math.sqrt(n) if n > 1 else 0.0
 
 
 def groups_of_classes(
@@ -239,22 +289,3 @@ def _embed_groups(
             slots = present.flatten().cumsum(0).sub(1).clamp_min(0).view_as(present)  # absent images repeat another
             parts.append(embed_batch(network, images[group[present]])[slots])
     return Embedded.join(parts, torch.stack)
-
-
-def nearest_is_own(network: GaussianPrototypicalNetwork, groups: Embedded[Tensor], shots: Sequence[int]) -> Tensor:
-    """Return whether each image is nearest to its own class: (G, way, M, D) → (G, way, M, shots).
-
-    Of classes at the same distance, the first counts as nearest. The first `shot` images of a class are its supports.
-    The result includes them, and the caller must ignore them. One matrix product serves all shots.
-    """
-    G, way, M, D = groups.x.shape
-    made = [Embedded(*network.prototypes(groups[:, :, :shot])) for shot in shots]
-    p, s_class = Embedded.join(made, lambda parts: torch.stack(parts, dim=2).flatten(1, 2))  # (G, way shots, D)
-    near = network.order(groups.x.reshape(G, -1, D), p, s_class).reshape(G, way, len(shots), way, M)
-    own = near.diagonal(dim1=1, dim2=3).mT.clone()  # (G, shots, way, M)
-    near.diagonal(dim1=1, dim2=3).fill_(torch.inf)  # leaves the other classes; in place, because a copy costs 10 %
-    nearest_other = near.amin(dim=1)
-    right, tie = own < nearest_other, own == nearest_other
-    if bool(tie.any()):  # rare, and slower to resolve
-        right |= tie & (torch.arange(way, device=near.device)[:, None] < near.argmin(dim=1))
-    return right.permute(0, 2, 3, 1)

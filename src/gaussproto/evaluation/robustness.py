@@ -9,7 +9,8 @@ from torch import Tensor
 
 from gaussproto.data.damage import damage, down_sample
 from gaussproto.data.images import LabelledImages
-from gaussproto.evaluation.protocol import ROUNDS, check_groups, groups_of_classes, nearest_is_own
+from gaussproto.evaluation.nearest import nearest_is_own
+from gaussproto.evaluation.protocol import ROUNDS, check_groups, groups_of_classes
 from gaussproto.formulas.covariance import is_dead
 from gaussproto.formulas.embedded import Embedded
 from gaussproto.model.embed import embed_all

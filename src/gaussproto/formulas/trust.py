@@ -12,7 +12,8 @@ With one or two supports there is no majority, so every rule gives the mean.
 """
 
 import math
-from typing import Any, Literal, get_args
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -45,7 +46,19 @@ SHARPNESS = (
 )
 LEAST = 1e-3  # trust of a support that is surely wrong: a class of nothing else still has a mean
 MOST_CLASSES = 2000  # that a support is compared with; of more classes, evenly spaced ones
-PAIRS = 4_000_000  # distances at once
+FEWEST_CLASSES = 100  # that a support is compared with, of very many supports
+COMPARED = 200_000_000  # pairs of a support and a class, at most, unless FEWEST_CLASSES need more
+PAIRS = 1_000_000  # distances at once, few enough for the processor's cache
+
+
+class Surroundings(NamedTuple):
+    """What the supports of one class are compared with: a sample of the other classes, and what is typical of them."""
+
+    p: np.ndarray  # (C, D)
+    s: np.ndarray | None  # the metric of each class, or None
+    variance: np.ndarray  # (C,) of each prototype
+    T: float | None  # the temperature, or None if no class has three supports
+    unseen: float  # the logarithm of the likelihood of a support that belongs to none of the classes
 
 
 def support_trust(
@@ -159,11 +172,75 @@ def _agreement(supports: Supports, s: Any, few: Any, distance: str, in_distance:
             metric = s_class if in_distance else None
             nearest, among = _other_classes(supports, kind, p, metric, of_class, size, power, T)
             unseen = -_typical(supports, nearest, size, few) / T
-            wrong = logaddexp(among + math.log(1 - UNSEEN), unseen + math.log(UNSEEN))
-            odds = math.log((1 - WRONG) / WRONG) - own / T - wrong
-            trust = sigmoid(odds).clip(LEAST)
+            trust = _right(own, T, among, unseen)
             w = trusted(s, where(few, ones_like(trust), trust), x)
     return trust
+
+
+def _right(own: Any, T: Any, among: Any, unseen: Any) -> Any:
+    """Return the probability that the label of each support is right."""
+    wrong = logaddexp(among + math.log(1 - UNSEEN), unseen + math.log(UNSEEN))
+    odds = math.log((1 - WRONG) / WRONG) - own / T - wrong
+    return sigmoid(odds).clip(LEAST)
+
+
+def surroundings_of(
+    x: np.ndarray, s: np.ndarray | None, labels: np.ndarray, trust: np.ndarray, distance: str, in_distance: bool
+) -> Surroundings:
+    """Return what a new class is compared with: the classes of these supports, after `support_trust`."""
+    supports, kind = Supports(x, labels), find_distance(distance)
+    s = ones_like(x[:, :1]) if s is None else s
+    size, w = _sizes(s, x), trusted(s, trust, x)
+    few = supports.spread(supports.shots)[:, 0] < MAJORITY
+    with np.errstate(all="ignore"):
+        p, s_class = supports.mean(w)
+        others, s_others = supports.mean_of_others(w)
+        of_class, of_others = _variances(supports, _sizes(w, x), size)
+        metric = s_class if in_distance else None
+        around = Surroundings(p, metric, of_class, None, 0.0)
+        if few.all():
+            return around
+        power = 0.0 if in_distance else kind.power / 2
+        own = kind.value(x[:, None], others[:, None], s_others[:, None] if in_distance else None)[:, 0, 0]
+        T = _typical(supports, own / (1 / size + of_others) ** power, size, few) / SHARPNESS + tiny(x)
+        nearest, _ = _other_classes(supports, kind, p, metric, of_class, size, power, T)
+        return around._replace(T=float(T), unseen=float(-_typical(supports, nearest, size, few) / T))
+
+
+def trust_of_one(
+    rule: PrototypeRule, x: np.ndarray, s: np.ndarray | None, around: Callable[[], Surroundings], distance: str,
+    in_distance: bool,
+) -> np.ndarray:  # fmt: skip
+    """Return the trust in the supports (N, D) of one class that joins many others, which stay as they are.
+
+    It is what `support_trust` of all classes gives, up to what the new class changes for the others.
+    """
+    labels = np.zeros(len(x), dtype=int)
+    if rule == "median":
+        return np.asarray(support_trust(rule, x, s, labels, 1))
+    supports, kind, known = Supports(x, labels, 1), find_distance(distance), around()
+    s = ones_like(x[:, :1]) if s is None else s
+    size, w = _sizes(s, x), supports.spread(supports.total(s) / _shots(supports, s)) + 0 * s
+    few, power = np.zeros(len(x), dtype=bool), 0.0 if in_distance else kind.power / 2
+    trust = np.ones(len(x))
+    with np.errstate(all="ignore"):
+        for _ in range(AGREEMENT_STEPS):
+            others, s_others = supports.mean_of_others(w)
+            _, of_others = _variances(supports, _sizes(w, x), size)
+            own = kind.value(x[:, None], others[:, None], s_others[:, None] if in_distance else None)[:, 0, 0]
+            own = own / (1 / size + of_others) ** power
+            T = known.T if known.T is not None else _typical(supports, own, size, few) / SHARPNESS + tiny(x)
+            d = _reduced(kind.value(x, known.p, known.s), size, known.variance, power)
+            among = logsumexp(-d / T) - math.log(len(known.p))
+            unseen = known.unseen if known.T is not None else -_typical(supports, d.min(axis=1), size, few) / T
+            trust = _right(own, T, among, unseen)
+            w = trusted(s, trust, x)
+    return np.asarray(trust)
+
+
+def _reduced(d: Any, size: Any, variance: Any, power: float) -> Any:
+    """Divide distances of supports from classes by the standard deviation that the precisions predict."""
+    return d if power == 0 else d / (1 / size[..., None] + variance[..., None, :]) ** power
 
 
 def _sizes(s: Any, x: Any) -> Any:
@@ -195,7 +272,8 @@ def _other_classes(
         )
     else:
         own = np.asarray(supports.labels.cpu() if is_tensor(x) else supports.labels)
-    classes = np.unique(np.linspace(0, C - 1, min(C, MOST_CLASSES)).round().astype(int))
+    most = min(MOST_CLASSES, max(FEWEST_CLASSES, COMPARED // len(own)))
+    classes = evenly_spaced(C, most)
     if len(classes) < C:
         p, variance = p[..., classes, :], variance[..., classes]
         metric = None if metric is None else metric[classes]
@@ -204,12 +282,17 @@ def _other_classes(
     for start in range(0, len(own), block):
         rows = slice(start, start + block)
         d = kind.value(x[..., rows, :], p, metric)
-        d = d / (1 / size[..., rows, None] + variance[..., None, :]) ** power
+        d = _reduced(d, size[..., rows], variance, power)
         is_own = own[rows, None] == classes
         d = where(as_like(is_own, d), math.inf, d)
         parts.append((least(d), logsumexp(-d / T) - as_like(np.log((~is_own).sum(-1)), d)))
     nearest, among = (join(each) for each in zip(*parts, strict=True))
     return nearest.reshape(supports.x.shape[:-1]), among.reshape(supports.x.shape[:-1])
+
+
+def evenly_spaced(C: int, most: int = MOST_CLASSES) -> np.ndarray:
+    """Return the indices of at most `most` of C classes."""
+    return np.unique(np.linspace(0, C - 1, min(C, most)).round().astype(int))
 
 
 def _typical(supports: Supports, d: Any, size: Any, few: Any) -> Any:

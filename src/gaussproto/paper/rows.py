@@ -128,6 +128,10 @@ BIG_RADIUS_LEARNED_DAMAGE = _row(
     _paper(96.94, 0.14, 99.29, 0.04) | _paper(99.07, 0.03, 99.73, 0.02, way=5),
     **BIG, covariance="radius", stages=recipes.THEN_DAMAGED,
 )
+SMALL_DIAGONAL = _row(
+    "small-diagonal", "Gaussian, diagonal (a), D = 32", "diagonal covariance, as many parameters as small-none",
+    encoder="small", embedding_dim=32, covariance="diagonal",
+)
 SMALL_COSINE = _row(
     "small-cosine", "cosine", "distances table: vanilla, cosine distance",
     **SMALL, covariance="none", distance="cosine",
@@ -162,6 +166,12 @@ BIG_WEIGHTED = _our_row(
 # Vanilla and Gaussian networks that differ in nothing else, in the paper's form and in ours, and their runs by seed.
 PAIRS = ((SMALL_NONE, SMALL_RADIUS), (SMALL_SEVERAL, SMALL_WEIGHTED))
 REPEATED = {row.name: tuple(_repeated(row, seed) for seed in range(SEEDS)) for pair in PAIRS for row in pair}
+# The networks of the study of bad examples. All but the diagonal one share their runs with `seeds`.
+NOISE_SEEDS = 3
+NOISE = {
+    row.name: tuple(_repeated(row, seed) for seed in range(NOISE_SEEDS))
+    for row in (SMALL_NONE, SMALL_RADIUS, SMALL_DIAGONAL, SMALL_SEVERAL, SMALL_WEIGHTED)
+}
 
 TABLES: dict[str, tuple[Row, ...]] = {
     "verification": (SMALL_NONE_5SHOT, SMALL_NONE, SMALL_RADIUS),
@@ -172,6 +182,7 @@ TABLES: dict[str, tuple[Row, ...]] = {
     "distances": (SMALL_COSINE, SMALL_SQRT, replace(SMALL_NONE, label="Euclidean"), SMALL_SQUARED),
     "ours": (SMALL_SEVERAL, SMALL_WEIGHTED, BIG_SEVERAL, BIG_WEIGHTED),
     "seeds": tuple(row for rows in zip(*REPEATED.values(), strict=True) for row in rows),
+    "noise": tuple(row for rows in zip(*NOISE.values(), strict=True) for row in rows),
     "comparison": (
         replace(BIG_RADIUS_LEARNED, label="radius"), replace(BIG_RADIUS_LEARNED_DAMAGE, label="radius with damage"),
     ),

@@ -14,17 +14,21 @@ from gaussproto.errors import InputError
 from gaussproto.evaluation.protocol import ROUNDS, evaluate, usual_shots, usual_ways
 from gaussproto.evaluation.robustness import damage_study
 from gaussproto.paper.figures import FIGURES, write_figures
+from gaussproto.paper.noise import measure_study, trained_networks
+from gaussproto.paper.noise_figures import write_noise_figures
 from gaussproto.paper.rows import ROWS, TABLES, TARGETS, Budget, Row, unique
 from gaussproto.paper.tables import caveats, empty_tables, hardware, make_tables, read_runs, write_tables
 from gaussproto.progress import Progress, silent, time_text
 from gaussproto.runs.checkpoint import load_checkpoint
 from gaussproto.runs.folder import RunFolder, load_checkpoints, load_network
 from gaussproto.runs.metrics import CurvePoint, LogRecord, Metrics
+from gaussproto.runs.noise import read_noise
 from gaussproto.setting_types import Norm
 from gaussproto.table import Table
 from gaussproto.training.train import RunResult, train
 
 DONE_BEFORE = 2.0  # seconds; a run that takes less was already trained and scored
+NOISE_TARGET = "noise"
 QUICK_CLASSES = 200  # test classes at the budget quick; scoring all would take longer than training
 
 
@@ -40,7 +44,7 @@ class Reproduction:
         hardware: what the runs were trained on.
         page: a Markdown file with every table.
         figures: the files of the figures.
-        left_out: figures that were not drawn, with the reason.
+        left_out: figures that were not drawn and conditions that were not measured, with the reason.
     """
 
     folder: Path
@@ -71,7 +75,7 @@ def reproduce(
     Finished runs are skipped and stopped runs continue, so you can repeat a call at any time.
 
     Args:
-        target: verification, results, distances, ours, seeds, comparison, figures or all.
+        target: verification, results, distances, ours, seeds, noise, comparison, figures or all.
         budget: `quick` takes minutes and only shows that everything works. `standard` is our recipe, `paper` the
             paper's.
         only: some rows of the target, separated by commas, for example "small-none,small-radius".
@@ -117,7 +121,8 @@ def reproduce(
     for number, (row, config) in enumerate(zip(rows, configs, strict=True), start=1):
         started = time.perf_counter()
         log, named = partial(on_log, row), partial(_named, progress, f"{row.name} ({number} of {len(rows)})")
-        measure = partial(train_and_score, in_full=not row.repeats, device=device, on_log=log, progress=named)
+        in_full, scored = not row.repeats, target != NOISE_TARGET
+        measure = partial(train_and_score, in_full=in_full, scored=scored, device=device, on_log=log, progress=named)
         try:
             stopped = measure(config, split, folder / row.name)
         except KeyboardInterrupt as interrupt:  # during scoring; training handles it itself
@@ -127,6 +132,9 @@ def reproduce(
             return Reproduction(folder, stopped)
         seconds.append(time.perf_counter() - started)
         say(_ended(row, number, len(rows), RunFolder(folder / row.name).read_metrics(), seconds))
+    if target == NOISE_TARGET or (target == "all" and trained_networks(folder)):
+        say("measuring wrong labels and corrupted images")
+        measure_study(folder, folder / NOISE_TARGET, split.test, data, progress)
     return _show(target, budget, data, folder, data_root, progress)
 
 
@@ -134,7 +142,7 @@ def _ended(row: Row, number: int, total: int, metrics: Metrics, seconds: Sequenc
     """Return the scores of a run, and the time left if the others take as long as those that were not skipped."""
     shown = [score for each in metrics.evaluations[:1] for score in each.scores if score.shot in (1, 5)]
     scores = ", ".join(f"{score.way}-way {score.shot}-shot {100 * score.accuracy:.2f} %" for score in shown)
-    sentence = f"{row.name} ({number} of {total}): {scores}"
+    sentence = f"{row.name} ({number} of {total}): {scores or 'trained'}"
     busy = [each for each in seconds if each > DONE_BEFORE]
     if number == total or not busy:
         return sentence
@@ -146,14 +154,23 @@ def _show(
     target: str, budget: Budget, data: str, folder: Path, data_root: Path | None, progress: Progress
 ) -> Reproduction:
     runs = read_runs(folder)
-    tables = make_tables(target, runs)
-    page = write_tables(runs, budget, data, folder / "tables.md")
+    noise = folder / NOISE_TARGET / "noise.json"
+    study = read_noise(noise) if noise.exists() else None
+    tables = make_tables(target, runs, study)
+    page = write_tables(runs, budget, data, folder / "tables.md", study)
     draws = target in ("figures", "all")
     figures, left_out = write_figures(folder, folder / "figures", data_root, progress) if draws else ([], [])
+    if study and target in (NOISE_TARGET, "all"):
+        figures += write_noise_figures(study, noise.parent)
+        left_out += study.left_out
     return Reproduction(
         folder,
         tables=tuple(tables),
-        notes=(*dict.fromkeys(table.note for table in tables), *empty_tables(target, runs), *caveats(budget, data)),
+        notes=(
+            *dict.fromkeys(table.note for table in tables),
+            *empty_tables(target, runs, study),
+            *caveats(budget, data),
+        ),
         hardware=hardware(runs),
         page=page,
         figures=tuple(figures),
@@ -180,12 +197,13 @@ def select_rows(target: str, only: str | None = None) -> list[Row]:
 
 
 def train_and_score(
-    config: RunConfig, split: Split, folder: Path, *, in_full: bool = True, device: str = "cpu",
+    config: RunConfig, split: Split, folder: Path, *, in_full: bool = True, scored: bool = True, device: str = "cpu",
     on_log: Callable[[LogRecord], None] = lambda record: None, progress: Progress = silent,
 ) -> RunResult | None:  # fmt: skip
     """Train a run and score it for the tables and figures. Return its result if a signal stopped it, otherwise None.
 
-    If not `in_full`, score only the last checkpoint, with running statistics, on clean and damaged supports.
+    If not `in_full`, score only the last checkpoint, with running statistics, on clean and damaged supports. If not
+    `scored`, only train.
     """
     run = RunFolder(folder)
     begun = run.config.exists()
@@ -195,6 +213,8 @@ def train_and_score(
         result = train(config, split.train, folder, resume=begun, device=device, on_log=on_log)
         if result.stopped_by:
             return result
+    if not scored:
+        return None
     score = partial(_score, run, config.data.data, split.test, device=device, progress=progress)
     shots = usual_shots(split.test)
     score("last", "running", shots)

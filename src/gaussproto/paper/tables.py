@@ -7,9 +7,12 @@ import numpy as np
 
 from gaussproto.config import read_config
 from gaussproto.files import write_then_rename
+from gaussproto.formulas.interval import student_interval
 from gaussproto.paper import rows
+from gaussproto.paper.noise_tables import noise_tables
 from gaussproto.paper.rows import LITERATURE_TASKS, TABLES, Budget, PaperScore, Row, Task
 from gaussproto.runs.metrics import DamageStudy, Metrics, Score, read_metrics, score_text
+from gaussproto.runs.noise import NoiseStudy
 from gaussproto.setting_types import Norm
 from gaussproto.table import Table
 
@@ -55,17 +58,18 @@ def read_run(folder: Path) -> Metrics:
     return metrics.model_copy(update={"evaluations": tuple(e for e in metrics.evaluations if e.data == data)})
 
 
-def make_tables(target: str, runs: Runs) -> list[Table]:
+def make_tables(target: str, runs: Runs, study: NoiseStudy | None = None) -> list[Table]:
     """Return the tables of a target, or all of them, with what was measured of the runs. Empty ones are left out."""
-    return [table for table in _all_tables(runs) if table.rows and (table.name == target or target not in TABLES)]
+    tables = _all_tables(runs, study)
+    return [table for table in tables if table.rows and (table.name == target or target not in TABLES)]
 
 
-def empty_tables(target: str, runs: Runs) -> list[str]:
+def empty_tables(target: str, runs: Runs, study: NoiseStudy | None = None) -> list[str]:
     """Return what is missing for the tables of a target that would be empty."""
-    return [table.missing_text for table in _all_tables(runs) if table.name == target and not table.rows]
+    return [table.missing_text for table in _all_tables(runs, study) if table.name == target and not table.rows]
 
 
-def _all_tables(runs: Runs) -> list[Table]:
+def _all_tables(runs: Runs, study: NoiseStudy | None) -> list[Table]:
     return [
         _against_paper("verification", "Small encoder, 20-way", runs, 20),
         _against_paper("results", "Big encoder, 20-way", runs, 20),
@@ -73,12 +77,13 @@ def _all_tables(runs: Runs) -> list[Table]:
         _distances(runs),
         _damaged_supports(runs),
         _seeds(runs),
+        *(noise_tables(study) if study else ()),
         _comparison(runs),
     ]
 
 
-def write_tables(runs: Runs, budget: Budget, data: str, path: Path) -> Path:
-    tables = make_tables("all", runs)
+def write_tables(runs: Runs, budget: Budget, data: str, path: Path, study: NoiseStudy | None = None) -> Path:
+    tables = make_tables("all", runs, study)
     texts = ((f"## {table.title}", table.markdown(), table.missing_text, table.note) for table in tables)
     parts = ["\n\n".join(filter(None, text)) for text in texts]
     head = [f"# The paper's tables, budget {budget}, on {data}", *caveats(budget, data)]
@@ -233,9 +238,7 @@ def mean_and_interval(differences: np.ndarray) -> str:
     differences = differences[~np.isnan(differences)]
     if len(differences) < 2:
         return NOT_RUN
-    from scipy.stats import sem, t
-
-    return score_text(differences.mean(), t.ppf(0.975, len(differences) - 1) * sem(differences), sign="+")
+    return score_text(differences.mean(), student_interval(differences), sign="+")
 
 
 def _comparison(runs: Runs) -> Table:

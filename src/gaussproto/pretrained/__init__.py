@@ -7,7 +7,7 @@ from gaussproto.files import read_json
 
 FOLDER = Path(__file__).parent
 PHOTO_HEAD = "photo-head"  # of the encoder `photo`; it needs the features of another network
-REPLACED = {"omniglot-small": "drawings-small"}  # earlier names of weights
+REPLACED = {"omniglot-small": "drawings-small", "omniglot-big": "drawings-big"}  # earlier names of weights
 
 
 def bundled_names() -> list[str]:

@@ -11,6 +11,7 @@ from gaussproto.data.images import LabelledImages
 from gaussproto.data.load import load_data
 from gaussproto.errors import InputError
 from gaussproto.evaluation.protocol import evaluate, usual_shots, usual_ways
+from gaussproto.evaluation.sampled import usual_episodes
 from gaussproto.figures.training_curve import TrainingCurve
 from gaussproto.model.network import GaussianPrototypicalNetwork
 from gaussproto.progress import Progress, silent
@@ -123,7 +124,8 @@ class RunSource:
     def evaluate(self) -> None:
         """Score the last checkpoint as `gaussproto evaluate` does, and add the scores to `metrics.json`."""
         ways, shots = usual_ways(self.images), usual_shots(self.images)
-        result = evaluate(self.network, self.images, ways, shots, progress=self.progress)
+        episodes = usual_episodes(self.images)
+        result = evaluate(self.network, self.images, ways, shots, episodes=episodes, progress=self.progress)
         self.folder.write_evaluation(self.config.data.data, "last", [self.checkpoint], result)
         self.__dict__.pop("metrics", None)
 

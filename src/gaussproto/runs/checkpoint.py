@@ -63,15 +63,23 @@ def save_checkpoint(
     optimizer: torch.optim.Optimizer | None = None,
     generator: torch.Generator | None = None,
 ) -> None:
+    tensors = training_tensors(network, optimizer)
+    if generator is not None:
+        tensors[GENERATOR] = generator.get_state()
+    metadata = {"config": config.model_dump_json(), "position": json.dumps(asdict(position))}
+    write_arrays(path, tensors, metadata)
+
+
+def training_tensors(
+    network: GaussianPrototypicalNetwork, optimizer: torch.optim.Optimizer | None = None
+) -> dict[str, Tensor]:
+    """Return a copy of the weights, and of Adam's moments as `optimizer/NAME/MOMENT`."""
     tensors = dict(network.state_dict())
-    if optimizer is not None and generator is not None:
+    if optimizer is not None:
         for name, parameter in network.named_parameters():
             for moment, value in optimizer.state[parameter].items():
                 tensors[f"{OPTIMIZER}{name}/{moment}"] = value
-        tensors[GENERATOR] = generator.get_state()
-    tensors = {name: t.detach().cpu().contiguous().clone() for name, t in tensors.items()}
-    metadata = {"config": config.model_dump_json(), "position": json.dumps(asdict(position))}
-    write_arrays(path, tensors, metadata)
+    return {name: t.detach().cpu().contiguous().clone() for name, t in tensors.items()}
 
 
 def load_checkpoint(path: Path) -> Checkpoint:

@@ -91,7 +91,8 @@ class TrainingSummary(Result):
     init: str | None = None
     command: str | None = None
     commits: tuple[str | None, ...] = ()
-    threads: tuple[int, ...] = ()
+    threads: tuple[int, ...] = ()  # of all processes together
+    ranks: tuple[int, ...] = ()  # the numbers of processes
     lengthened: tuple[int, ...] = ()  # the episodes at which the run was lengthened
 
 

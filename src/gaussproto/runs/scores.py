@@ -35,6 +35,8 @@ class Score(Result):
         accuracy: share of the queries that were classified correctly.
         interval: half of the 95 % interval over characters (Student's t). If they are few or score the same, it is at
             least Wilson's. None in some results of earlier versions.
+        interval_episodes: half of the 95 % interval over random episodes, as most papers report it. None if all images
+            of all classes were scored.
         std: standard deviation over several checkpoints, as the paper reports it. None for one checkpoint.
 
     Examples:
@@ -47,6 +49,7 @@ class Score(Result):
     shot: int
     accuracy: float
     interval: float | None = None
+    interval_episodes: float | None = None
     std: float | None = None
 
     def text(self, std: bool = True) -> str:
@@ -65,7 +68,8 @@ class Evaluation(Result):
         within_alphabet: whether each group was drawn from one alphabet.
         classes: number of test classes.
         rounds: how often the classes were divided into random groups.
-        seed: seed of the groups.
+        sampled: number of random episodes of each way and shot that were scored instead. None if all images were.
+        seed: seed of the groups or episodes.
         checkpoints: number of networks that were scored.
         scores: a `Score` for each way and shot.
 
@@ -83,6 +87,7 @@ class Evaluation(Result):
     within_alphabet: bool = False
     classes: int
     rounds: int
+    sampled: int | None = None
     seed: int
     checkpoints: int
     scores: tuple[Score, ...]
@@ -172,11 +177,13 @@ class RunEvaluation(Evaluation):
     @property
     def description(self) -> str:
         within = ", groups within an alphabet" if self.within_alphabet else ""
-        return f"{self.data}, {self.norm} statistics, {self.checkpoint_text}, {self.classes:,} test classes{within}"
+        sampled = f", {self.sampled:,} random episodes" if self.sampled else ""
+        found = f"{self.classes:,} test classes{within}{sampled}"
+        return f"{self.data}, {self.norm} statistics, {self.checkpoint_text}, {found}"
 
     def merged_with(self, before: RunEvaluation | None) -> RunEvaluation:
         """Add the scores of an earlier evaluation, if it measured the same weights in the same way."""
-        manner = {"episodes", "classes", "rounds", "seed"}
+        manner = {"episodes", "classes", "rounds", "sampled", "seed"}
         if before is None or self.model_dump(include=manner) != before.model_dump(include=manner):
             return self
         scores = {(score.way, score.shot): score for score in (*before.scores, *self.scores)}

@@ -24,6 +24,7 @@ def summary_of(
         commits=tuple(position.commits),
         lengthened=tuple(position.lengthened),
         threads=tuple(position.threads),
+        ranks=tuple(position.ranks),
     )
 
 

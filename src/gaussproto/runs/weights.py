@@ -64,7 +64,8 @@ class Position:
     warned: bool = False  # whether the run has warned about a dead precision
     command: str = ""  # that started the run
     commits: list[str | None] = field(default_factory=list)  # of the code, several if it changed between resumptions
-    threads: list[int] = field(default_factory=list)  # of torch, several if the number changed between resumptions
+    threads: list[int] = field(default_factory=list)  # of all ranks, several if the number changed between resumptions
+    ranks: list[int] = field(default_factory=list)  # the number of processes, several if it changed
     lengthened: list[int] = field(default_factory=list)  # the episodes at which the run was lengthened
 
     __pydantic_config__ = ConfigDict(extra="forbid")

@@ -128,8 +128,8 @@ class OpenedGallery:
         distance = self.stored.parameters.get("distance") or self.encoder.distance
         in_distance = self.encoder.weighting == "prototype_and_distance"
         weighing = Weighing(weights == "uniform", _prototype(weights), distance, in_distance)
-        prototypes, _, shares = weighing(self.embedded, index, len(ids))
-        return ids, prototypes, shares
+        prototypes, trust = weighing(self.embedded, index, len(ids))
+        return ids, prototypes, weighing.shares(self.embedded, trust, prototypes.s, index)
 
     def whole(self, weights: Weights) -> GalleryOut:
         """Return the gallery with all classes and examples."""

@@ -9,7 +9,10 @@ from typing import Any
 
 @contextmanager
 def stop_signals() -> Iterator[list[signal.Signals]]:
-    """Yield a list that collects requests to stop (SIGINT, SIGTERM). A second SIGINT raises KeyboardInterrupt."""
+    """Yield a list that collects requests to stop (SIGINT, SIGTERM). A second SIGINT raises KeyboardInterrupt.
+
+    torchrun runs each process in a session of its own, so Ctrl-C reaches only torchrun, which passes it on once.
+    """
     asked: list[signal.Signals] = []
     if threading.current_thread() is not threading.main_thread():
         yield asked  # only the main thread may handle signals

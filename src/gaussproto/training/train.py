@@ -1,42 +1,42 @@
-"""Train a network by episodes, with checkpoints and a log. A stopped run resumes bit for bit."""
+"""Train a network by episodes, with checkpoints and a log. A stopped run resumes bit for bit.
+
+Every rank of a training takes the same steps. Rank 0 also writes the run.
+"""
 
 import math
+import signal
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from gaussproto.config import DataConfig, RunConfig, Stage, read_config
-from gaussproto.data.damage import damage
-from gaussproto.data.distort import distort
+from gaussproto.config import DataConfig, RunConfig, read_config
 from gaussproto.data.images import LabelledImages
 from gaussproto.data.load import is_function, load_data
-from gaussproto.episodes import check_enough, fit_episode_to, sample_episode
-from gaussproto.errors import InputError
+from gaussproto.episodes import check_enough, fit_episode_to
+from gaussproto.errors import InputError, ReportedElsewhere
 from gaussproto.formulas.covariance import is_dead
 from gaussproto.formulas.named import check_saved
 from gaussproto.model.device import check_device
-from gaussproto.model.network import GaussianPrototypicalNetwork, as_float
+from gaussproto.model.network import GaussianPrototypicalNetwork
 from gaussproto.provenance import command, commit
-from gaussproto.runs.checkpoint import (
-    check_resumable,
-    load_checkpoint,
-    restore_generator,
-    restore_optimizer,
-    save_checkpoint,
-)  # fmt: skip
+from gaussproto.runs.checkpoint import save_checkpoint
 from gaussproto.runs.folder import RunFolder
 from gaussproto.runs.metrics import LogRecord
 from gaussproto.runs.weights import Position
+from gaussproto.training.begin import begin, share
 from gaussproto.training.checks import check_memory, check_rebuilds, check_types
+from gaussproto.training.learn import Learner
 from gaussproto.training.memory import keep_freed_memory
+from gaussproto.training.ranks import Ranks, join, was_restarted
 from gaussproto.training.result import DeadPrecisionWarning, RunResult, TrainingDiverged
 from gaussproto.training.signals import stop_signals
-from gaussproto.training.step import learning_rate, make_optimizer, step
-from gaussproto.training.warm_start import read_init, take_weights, with_digest
+from gaussproto.training.step import learning_rate
+from gaussproto.training.warm_start import read_init, with_digest
 
 __all__ = ["DeadPrecisionWarning", "RunResult", "TrainingDiverged", "train"]
 
@@ -57,6 +57,8 @@ def train(
 ) -> RunResult:
     """Train a network by episodes and write a run folder.
 
+    Processes that torchrun starts train together: they share the episodes of a step, and rank 0 writes the run.
+
     Args:
         config: the settings: a preset (see `gaussproto.preset`) or your own.
         images: the training classes. By default, those that `config.data` names.
@@ -65,9 +67,9 @@ def train(
             parts of yours are saved by import path, so they must be importable and need no arguments.
         resume: continue the run in the folder. The result is the same as that of a run that never stopped.
         lengthen: with `resume`, accept more episodes than the run began with. Its last stage grows.
-        device: the device to train on, for example cpu or cuda.
-        on_log: a function that gets every line of the log, a `LogRecord`.
-        say: a function that gets messages for the user, for example about the initial weights.
+        device: the device to train on, for example cpu or cuda. Of several processes on a machine, each takes a GPU.
+        on_log: a function that gets every line of the log, a `LogRecord`. Only rank 0 calls it.
+        say: a function that gets messages for the user, for example about the initial weights. Only rank 0 calls it.
 
     Returns:
         The run folder, the trained network, and how training ended.
@@ -89,39 +91,75 @@ def train(
         [(5, 1)]
     """
     check_types(config, images)
-    if network is not None:
-        check_rebuilds(network)
-        if config.training.init:
-            raise InputError("`network` and the setting `init` both set the initial weights: pass only one of them")
-        config = config.model_copy(update={"network": network.config})
-    config.network.check_saved()
+    ranks = join(device)
+    resume = resume or bool(ranks.largest(int(was_restarted())))
+    with ranks.sharing_errors():
+        device = ranks.device(device)
+        check_device(device)
+        if network is not None:
+            check_rebuilds(network)
+            if config.training.init:
+                raise InputError("`network` and the setting `init` both set the initial weights: pass only one of them")
+            config = config.model_copy(update={"network": network.config})
+        config.network.check_saved()
     if images is None:
-        images = load_data(config.data).train
+        images = ranks.in_turn(lambda: load_data(config.data).train)
     run = RunFolder(Path(out or config.folder))
+    with ExitStack() as stack:
+        led = None
+        with ranks.sharing_errors():
+            if ranks.leads:
+                config, sentences = _prepared(config, images, run, network, resume, ranks)
+                stack.enter_context(run.claimed())
+                config = run.open(config, resume, lengthen)
+                for sentence in sentences:
+                    say(sentence)
+                led = begin(config, images, run, network, device, say)
+                run.forget_after(led[1])
+                if config != read_config(run.config):
+                    run.write_config(config)  # the run was lengthened
+        keep_freed_memory()
+        learner, position = share(ranks, led, images, network, device)
+        training = _Training(learner, position, run)
+        return training.to_end(on_log if ranks.leads else lambda record: None)
+
+
+def _prepared(
+    config: RunConfig,
+    images: LabelledImages,
+    run: RunFolder,
+    network: GaussianPrototypicalNetwork | None,
+    resume: bool,
+    ranks: Ranks,
+) -> tuple[RunConfig, list[str]]:
+    """Return the settings that the run will record, and what to say about them. Check them before it has a folder."""
+    sentences = []
     config = with_digest(config.with_data(_recorded_data(images, run, resume)))
     if is_function(config.data.data):
         check_saved(config.data.data)
     episode = fit_episode_to(config.episode, images)
-    smaller = episode != config.episode
-    config = config.model_copy(update={"episode": episode})
+    if episode != config.episode:
+        sentences.append(f"episodes are reduced to fit the data: {episode.way} classes of {episode.drawings} images")
+        config = config.model_copy(update={"episode": episode})
     check_enough(images, episode.way, episode.drawings)
-    check_device(device)
     check_memory(config.network)
-    if network is not None and run.config.exists():
-        begun = read_config(run.config).network
-        if begun == network.config.model_copy(update={"transform": begun.transform}):  # a stage can replace it
-            config = config.model_copy(update={"network": begun})
+    if resume and run.config.exists():
+        begun = read_config(run.config)
+        if network is not None:
+            transform = {"transform": begun.network.transform}  # a stage can replace it
+            if begun.network == network.config.model_copy(update=transform):
+                config = config.model_copy(update={"network": begun.network})
+        if config.training.episodes_per_step == 1:  # not set, and the number of ranks may be another one
+            each = {"episodes_per_step": begun.training.episodes_per_step}
+            config = config.model_copy(update={"training": config.training.model_copy(update=each)})
+    elif config.training.episodes_per_step == 1 and ranks.size > 1:
+        config = config.override(episodes_per_step=ranks.size)
+    if config.training.episodes_per_step % ranks.size:
+        shared = f"the {config.training.episodes_per_step} episodes of a step"
+        sentences.append(f"{ranks.size} processes cannot share {shared} equally, so some of them wait")
     if config.training.init and not run.last.exists():
-        read_init(config)  # raise before the folder is created
-    with run.claimed():
-        config = run.open(config, resume, lengthen)
-        if smaller:
-            say(f"episodes are reduced to fit the data: {episode.way} classes of {episode.drawings} images")
-        keep_freed_memory()
-        training = _Training(config, images, run, network, device, say)
-        if config != read_config(run.config):
-            run.write_config(config)  # the run was lengthened
-        return training.to_end(on_log)
+        read_init(config)
+    return config, sentences
 
 
 def _recorded_data(images: LabelledImages, run: RunFolder, resume: bool) -> DataConfig:
@@ -135,109 +173,54 @@ def _recorded_data(images: LabelledImages, run: RunFolder, resume: bool) -> Data
 
 
 class _Training:
-    """A run in progress: the network, its optimiser, its random numbers and its position."""
+    """A run in progress on one rank. Rank 0 writes the run."""
 
-    def __init__(
-        self,
-        config: RunConfig,
-        images: LabelledImages,
-        run: RunFolder,
-        network: GaussianPrototypicalNetwork | None,
-        device: str,
-        say: Callable[[str], None],
-    ) -> None:
-        self.config, self.run, self.images = config, run, images.to(device)
-        self.generator = torch.Generator().manual_seed(config.training.seed)
-        self.position = Position(transform=config.network.transform, images=images.fingerprint())
+    def __init__(self, learner: Learner, position: Position, run: RunFolder) -> None:
+        self.learner, self.position, self.run = learner, position, run
+        self.config, self.ranks = learner.config, learner.ranks
         self.waiting: list[Tensor] = []  # results of steps, fetched together to avoid waiting for a GPU
-        checkpoint = load_checkpoint(run.last) if run.last.exists() else None
-        if checkpoint is None:
-            with torch.random.fork_rng(devices=[]):  # initial weights come from the global generator
-                torch.default_generator.manual_seed(config.training.seed)
-                self.network = network or GaussianPrototypicalNetwork(config.network)
-                if config.training.init:
-                    say(take_weights(self.network, config))
-        else:
-            run.check_checkpoint(checkpoint, config)
-            check_resumable(checkpoint)
-            if not images.has_fingerprint(checkpoint.position.images):
-                problem = f"the training images have changed since the run in {run.path} started"
-                raise InputError(f"{problem}: restore them, or start a new run with --out")
-            self.network, self.position = checkpoint.network(), checkpoint.position
-            if config.training.episodes > checkpoint.config.training.episodes:
-                self.position.lengthened.append(self.position.episode)
-                say(f"the run is lengthened to {config.training.episodes:,} episodes")
-            if network is not None:
-                network.set_transform(self.position.transform)
-                network.load_state_dict(self.network.state_dict())
-                self.network = network
-            restore_generator(self.generator, checkpoint)
-        self.network.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.network.train()
-        self.optimizer = make_optimizer(self.network, config.training)
-        if checkpoint:
-            restore_optimizer(self.optimizer, self.network, checkpoint.tensors)
-        position = self.position
-        run.forget_after(position)
         position.command = position.command or command()
-        if position.episode < config.training.episodes:
-            position.commits = list(dict.fromkeys([*position.commits, commit()]))
-            position.threads = list(dict.fromkeys([*position.threads, torch.get_num_threads()]))
+        if position.episode < self.config.training.episodes:
+            if self.ranks.leads:
+                position.commits = list(dict.fromkeys([*position.commits, commit()]))
+            position.threads = list(dict.fromkeys([*position.threads, torch.get_num_threads() * self.ranks.size]))
+            position.ranks = list(dict.fromkeys([*position.ranks, self.ranks.size]))
         self.started = time.perf_counter() - position.seconds
 
     def to_end(self, on_log: Callable[[LogRecord], None]) -> RunResult:
-        run, training, position = self.run, self.config.training, self.position
-        stopped_by = None
-        with run.log() as log, stop_signals() as stop:
-            for now in range(position.episode, training.episodes):
+        run, training, position, network = self.run, self.config.training, self.position, self.learner.network
+        stopped_by, leads = None, self.ranks.leads
+        with run.log() if leads else nullcontext() as log, stop_signals() as stop:
+            for now in range(position.episode, training.episodes, training.episodes_per_step):
                 number, stage = training.stage_at(now)
-                self._learn(now, stage)
-                position.episode = now + 1
+                rate = learning_rate(training, now)
+                self.waiting.append(self.learner.learn(now, stage, rate))
+                position.episode = min(now + training.episodes_per_step, training.episodes)
+                position.transform = network.config.transform
                 ended = position.episode == training.episodes
-                stopping = bool(stop)  # read once: a later signal waits for the next episode
-                logs = position.episode % LOG_EVERY == 0 or ended
-                saves = position.episode % training.checkpoint_every == 0 or ended or stopping
+                # Read once: a later signal waits for the next step. All ranks stop if one is asked to.
+                stopping = self.ranks.largest(stop[0] if stop else 0)
+                logs = _is_due(LOG_EVERY, now, position.episode) or ended
+                saves = _is_due(training.checkpoint_every, now, position.episode) or ended or bool(stopping)
                 if logs or saves:
                     self._fetch()
                 if logs:
-                    record = self._summarise(number, learning_rate(training, now))
-                    log.write(record)
+                    record = self._summarise(number, rate)
+                    if log:
+                        log.write(record)
                     on_log(record)
-                if saves:
+                if saves and log:
                     log.sync()  # before the checkpoint, from which a killed run resumes
-                self._save(saves)
+                self._save(saves, now)
                 if stopping and not ended:
-                    stopped_by = stop[0]
+                    stopped_by = signal.Signals(stopping)
                     break
-        if stopped_by is None:
-            run.write_summary(self.network, position, training)
-        return RunResult(run.path, self.config, self.network.eval(), position.episode, position.seconds, stopped_by)
-
-    def _learn(self, now: int, stage: Stage) -> None:
-        training, episode, generator = self.config.training, self.config.episode, self.generator
-        if stage.transform not in (None, self.network.config.transform):
-            self.network.set_transform(stage.transform)
-            self.position.transform = stage.transform
-            self.optimizer = make_optimizer(self.network, training, moments_of=self.optimizer)
-        self.optimizer.param_groups[0]["lr"] = learning_rate(training, now)
-        shots = [episode.shot] * episode.splits
-        if episode.max_shot is not None:
-            shots = torch.randint(episode.shot, episode.max_shot + 1, (episode.splits,), generator=generator).tolist()
-        drawn = sample_episode(
-            self.images,
-            episode.way,
-            episode.drawings,
-            generator,
-            episode.mirror,
-            varied=episode.varied,
-            within_alphabet=episode.within_alphabet,
-        )
-        batch = distort(as_float(drawn.flatten(0, 1)), training.distort, generator)
-        batch, _ = damage(batch, stage.damage, generator)
-        self.waiting.append(step(self.network, self.optimizer, batch, episode.way, shots))
+        if stopped_by is None and leads:
+            run.write_summary(network, position, training)
+        return RunResult(run.path, self.config, network.eval(), position.episode, position.seconds, stopped_by)
 
     def _fetch(self) -> None:
-        rows = torch.stack(self.waiting).tolist()
+        rows = torch.cat(self.waiting).tolist()
         for episode, row in enumerate(rows, start=self.position.episode - len(rows)):
             if not math.isfinite(row[0]):
                 raise self._diverged(episode)
@@ -252,7 +235,7 @@ class _Training:
         position.rows.clear()
         position.loss, position.accuracy = loss, accuracy
         learned = not math.isnan(mean)
-        if learned and position.episode >= 100 and is_dead(mean, std) and not position.warned:
+        if learned and position.episode >= 100 and is_dead(mean, std) and not position.warned and self.ranks.leads:
             position.warned = True
             warnings.warn(
                 f"every image has the same precision ({mean:.4g} at episode {position.episode}), so the network works "
@@ -272,23 +255,26 @@ class _Training:
             seconds=round(position.seconds, 3),
         )
 
-    def _save(self, saves: bool) -> None:
-        position, run, weights = self.position, self.run, (self.config, self.network, self.position)
-        if saves:
-            if not all(bool(torch.isfinite(value).all()) for value in self.network.state_dict().values()):
-                raise self._diverged(position.episode - 1)
-            if self._is_among_best():
-                save_checkpoint(run.kept(position.episode), *weights)
-        if self.config.training.takes_snapshot(position.episode):  # before `last`, where a killed run resumes
+    def _save(self, saves: bool, now: int) -> None:
+        position, run, learner = self.position, self.run, self.learner
+        weights = self.config, learner.network, position
+        finite = (bool(torch.isfinite(value).all()) for value in learner.network.state_dict().values())
+        if saves and not all(finite):
+            raise self._diverged(position.episode - 1)
+        if not self.ranks.leads:
+            return
+        if saves and self._is_among_best():
+            save_checkpoint(run.kept(position.episode), *weights)
+        if self.config.training.takes_snapshot(position.episode, now):  # before `last`, where a killed run resumes
             save_checkpoint(run.snapshot(position.episode), *weights)
         if saves:
-            save_checkpoint(run.last, *weights, self.optimizer, self.generator)
+            save_checkpoint(run.last, *weights, learner.optimizer, learner.generator)
             run.prune(position.kept)
 
     def _is_among_best(self) -> bool:
         """Return whether a window ends here and its training accuracy is among the highest, which are kept."""
         position, training = self.position, self.config.training
-        whole = len(position.accuracies) >= training.checkpoint_every
+        whole = len(position.accuracies) > training.checkpoint_every - training.episodes_per_step
         if not whole and (position.kept or position.episode < training.episodes):
             return False
         entry = (sum(position.accuracies) / len(position.accuracies), position.episode)
@@ -296,8 +282,15 @@ class _Training:
         position.kept = sorted([*position.kept, entry], reverse=True)[: training.keep]
         return entry in position.kept
 
-    def _diverged(self, episode: int) -> TrainingDiverged:
+    def _diverged(self, episode: int) -> InputError:
+        if not self.ranks.leads:
+            return ReportedElsewhere(f"training diverged at episode {episode + 1}")
         last = self.run.last
         left = f"the last good weights are in {last}" if last.exists() else "no checkpoint was saved yet"
         problem = f"training diverged at episode {episode + 1} (the loss is no longer finite; {left})"
         return TrainingDiverged(f"{problem}: train again with a smaller learning rate")
+
+
+def _is_due(every: int, before: int, episode: int) -> bool:
+    """Return whether a step from one episode to another reaches a multiple of `every`."""
+    return episode // every > before // every

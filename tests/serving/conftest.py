@@ -93,7 +93,10 @@ def gallery(client, drawings):
 def clf(drawings):
     """What the Python API makes of the examples of `gallery`."""
     images = [Image.open(io.BytesIO(content)) for c in range(3) for content in drawings[c][:3]]
-    return gp.GaussianPrototypeClassifier("drawings-small", reject=0.05).fit(images, list("aaabbbccc"))
+    clf = gp.GaussianPrototypeClassifier("drawings-small", reject=0.05).fit(images, list("aaabbbccc"))
+    with pytest.warns(gp.ImageWarning, match="the examples are too few"):
+        clf.predict(images[:1])  # it warns once
+    return clf
 
 
 @pytest.fixture(scope="module")

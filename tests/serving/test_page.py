@@ -4,7 +4,9 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from tests.serving.hand import PHONE, SYMBOLS, draw, teach, vary
+import pytest
+
+from tests.serving.hand import PHONE, SYMBOLS, WIDE, draw, teach, vary
 from tests.serving.pages import answered, check_access, expect, points, until, verdict, weight
 
 
@@ -17,7 +19,7 @@ def test_three_drawn_symbols_are_told_apart(visit: Callable[..., Any]) -> None:
     assert page.locator(".class-name").all_inner_texts() == ["circle", "triangle", "cross"]
     assert [weight(page, i) for i in range(3)] == [100, 100, 100]
     for name in ("triangle", "cross", "circle"):
-        page.locator("#ask-clear").click() if page.locator("#ask-clear").is_visible() else None
+        page.locator("#ask-clear").click() if page.locator("#ask-clear").is_enabled() else None
         draw(page, "#ask-pad", name, random)
         verdict(page, name)
     assert page.locator(".bars li").count() == 3
@@ -38,6 +40,18 @@ def test_six_symbols_from_one_example_each(visit: Callable[..., Any]) -> None:
         page.locator("#ask-clear").click()
     assert sum(name == answer for name, answer in answers.items()) >= 5, answers
     check_access(page)
+
+
+@pytest.mark.parametrize("size", [WIDE, PHONE])
+def test_a_stroke_can_start_anywhere_on_the_pad(visit: Callable[..., Any], size: dict[str, int]) -> None:
+    page = visit(viewport=size)
+    draw(page, "#teach-pad", "cross", Random(22))
+    expect(page.locator("#teach-clear")).to_be_enabled()
+    box = page.locator("#teach-pad").bounding_box()
+    for x in (0.05, 0.5, 0.95):
+        for y in (0.05, 0.5, 0.95):
+            at = [box["x"] + x * box["width"], box["y"] + y * box["height"]]
+            assert page.evaluate("([x, y]) => document.elementFromPoint(x, y).id", at) == "teach-pad", (x, y)
 
 
 def test_the_answer_follows_the_pen(visit: Callable[..., Any]) -> None:

@@ -116,7 +116,7 @@ const drawBusy = () => byId("verdict").setAttribute("aria-busy", String(running 
 
 function drawLead() {
   const n = way();
-  byId("ask-clear").hidden = !state.query && pad.empty;
+  byId("ask-clear").disabled = !state.query && pad.empty;
   byId("ask").classList.toggle("waiting", n < 2);
   byId("ask-hint").textContent = n < 2 ? "First teach two symbols" : "Draw one of your symbols";
   byId("ask-lead").textContent =

@@ -123,7 +123,7 @@ function draw() {
   const button = byId("add");
   button.disabled = !ready();
   button.textContent = !ready() ? "Add" : known ? `Add ${what} to “${name}”` : `Add ${what} as “${name}”`;
-  byId("teach-clear").hidden = !ready();
+  byId("teach-clear").disabled = !ready();
   byId("class-names").replaceChildren(...classes().map((c) => h("option", { value: c.name })));
   if (byId("coach").textContent !== coach()) byId("coach").textContent = coach(); // else it would be read out again
   for (const plus of document.querySelectorAll(".class-add")) plus.disabled = !ready();

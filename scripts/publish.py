@@ -12,20 +12,13 @@ import shutil
 from pathlib import Path
 
 from gaussproto.cli.options import help_text
-from gaussproto.config import SECTIONS, RunConfig, TrainingConfig, read_config, setting_fields
+from gaussproto.config import CIFAR_FS, SECTIONS, RunConfig, TrainingConfig, read_config, setting_fields
 from gaussproto.files import write_json, write_then_rename
 from gaussproto.paper.figures import FIGURES, write_figure
 from gaussproto.paper.noise_figures import write_noise_figures
 from gaussproto.paper.noise_tables import noise_tables
-from gaussproto.paper.rows import (
-    BIG_NONE,
-    BIG_RADIUS_LEARNED,
-    ROWS,
-    SMALL_NONE,
-    SMALL_RADIUS,
-    TABLES,
-    Budget,
-)
+from gaussproto.paper.row import Budget
+from gaussproto.paper.rows import BIG_NONE, BIG_RADIUS_LEARNED, ROWS, SMALL_NONE, SMALL_RADIUS, TABLES
 from gaussproto.paper.tables import cell, find_score, hardware, make_tables, paper_cell, read_run, read_runs
 from gaussproto.presets import PRESETS
 from gaussproto.runs.folder import RunFolder
@@ -36,7 +29,8 @@ from gaussproto.table import Table
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"
-SEEDS_FOLDER = "seeds"  # short runs with several seeds, published without figures
+# Runs of these targets are published in a folder of that name, without figures. A run of several is in the first.
+TOGETHER = ("seeds", "noise", "dimensions", "vinyals", "photos")
 PAGES = (
     ROOT / "README.md",
     ROOT / "docs/noise.md",
@@ -48,7 +42,9 @@ NOISE = "noise.json"  # in results/noise, with its figures
 FILES = ("config.json", "metrics.json", "log.jsonl")
 # Runs that differ from their preset: shorter, as docs/reproduction.md says, and starting from the run drawings-big.
 NO_PRESET = ("paper-small-radius", "drawings-polish")
-SHORT = {row.name: row.config("standard") for row in TABLES["seeds"]}
+BRIEF = {row.name: row for row in ROWS.values() if row.brief}
+KNOWN = PRESETS | {name: row.config("standard") for name, row in BRIEF.items()}
+FOLDERS = {row.name: target for target in reversed(TOGETHER) for row in TABLES[target] if row.brief}
 LOSS, LEARNED, PRECISIONS = 6, 7, 9  # the paper's figures of one run that show no drawings of Omniglot
 OF_SEVERAL = (4, 5, 8)  # the paper's figures that compare published runs
 TASKS = ((20, 1), (20, 5), (5, 1), (5, 5))
@@ -78,7 +74,7 @@ def filled(page: str, results: Path = RESULTS) -> str:
     """Return the page with the text between each `<!-- NAME -->` and `<!-- end -->` generated from the results."""
     runs = read_runs(results)
     fast = [name for name in runs if name.startswith("fast-")]
-    seeds = read_runs(results / SEEDS_FOLDER)
+    seeds = read_runs(results / "seeds")
     blocks = {
         "hardware": f"Trained on {hardware({**runs, **seeds})}.",
         "highlights": _highlights(runs),
@@ -129,7 +125,7 @@ def _default(setting: str) -> str:
 def published(budget: Budget, results: Path = RESULTS) -> dict[str, Metrics]:
     """Metrics of the published runs at a budget, by row name."""
     folders = {
-        row.name: results / (SEEDS_FOLDER if row.repeats else "") / row.configs[budget].name
+        row.name: results / FOLDERS.get(row.name, "") / row.configs[budget].name
         for row in ROWS.values()
         if budget in row.configs
     }
@@ -186,7 +182,7 @@ def check(run: RunFolder) -> None:
     if not run.ended:
         raise SystemExit(f"{run.path} holds no run that went to its end: resume it first")
     config, metrics = read_config(run.config), run.read_metrics()
-    known = (PRESETS | SHORT).get(config.name)
+    known = KNOWN.get(config.name)
     same = known is not None and all(getattr(config, section) == getattr(known, section) for section in SECTIONS)
     if config.name not in NO_PRESET and not same:
         raise SystemExit(
@@ -195,7 +191,7 @@ def check(run: RunFolder) -> None:
         )
     if not metrics.evaluations:
         raise SystemExit(f"{run.path} has no scores: evaluate it first")
-    if config.name in SHORT and metrics.damage is None:
+    if config.name in BRIEF and metrics.damage is None and config.data.data != CIFAR_FS:
         raise SystemExit(f"{run.path} was not scored with bad supports: resume it first")
 
 
@@ -235,12 +231,11 @@ def main() -> None:
         check(RunFolder(path))
     for path in paths:
         config = read_config(path / "config.json")
-        short = config.name in SHORT
-        folder = RESULTS / (SEEDS_FOLDER if short else "") / config.name
+        folder = RESULTS / FOLDERS.get(config.name, "") / config.name
         for name in FILES:
             with write_then_rename(folder / name) as temporary:
                 shutil.copyfile(path / name, temporary)
-        if not short:
+        if config.name not in BRIEF:
             draw_all(path, config, folder)
     for number in OF_SEVERAL if paths else ():
         runs = {label: RESULTS / row.config("standard").name for label, row in FIGURES[number].rows.items()}

@@ -7,9 +7,8 @@ from typing import Any
 from gaussproto import recipes
 from gaussproto.config import CIFAR_FS, DataConfig, NetworkConfig, RunConfig, Stage, TrainingConfig, read_config
 from gaussproto.errors import InputError, did_you_mean
-from gaussproto.paper.rows import BIG_WEIGHTED, ROWS, Budget
-
-FULL_DIM = 32  # for a full covariance, which needs D (D + 1) / 2 = 528 raw outputs
+from gaussproto.paper.row import Budget
+from gaussproto.paper.rows import BIG_WEIGHTED, ROWS
 
 
 def _training(episodes: int, learning_rate: float = recipes.LEARNING_RATE, **settings: Any) -> TrainingConfig:
@@ -23,11 +22,12 @@ def _fast() -> Iterator[RunConfig]:
             settings = recipes.WEIGHTED if weighted else {"covariance": kind}
             about = "radius covariance that only weighs the supports" if weighted else f"{kind} covariance"
             about = "vanilla" if kind == "none" else about
+            size = recipes.FULL_DIM if kind == "full" else dim
             yield RunConfig(
                 name=f"fast-{encoder}-{kind}",
                 about=f"{encoder} encoder, {about}, {time}",
                 data=recipes.OMNIGLOT,
-                network=NetworkConfig(encoder=encoder, embedding_dim=FULL_DIM if kind == "full" else dim, **settings),
+                network=NetworkConfig(encoder=encoder, embedding_dim=size, **settings),
                 episode=recipes.ONE_OR_TWO if weighted else recipes.EPISODE,
                 training=_training(episodes),
             )
@@ -37,37 +37,10 @@ ABOUT_LONGER = "ours: like standard-big-weighted, but twice as long, on distorte
 OMNIGLOT_BIG = BIG_WEIGHTED.config("standard").variant("omniglot-big", ABOUT_LONGER, **recipes.LONG)
 
 
-def _drawings() -> Iterator[RunConfig]:
-    for encoder, dim, distort in (("small", 64, 0.0), ("big", 512, 0.3)):
-        about = f"{encoder} encoder for people's own drawings: prepared images, with other pens, light and blur"
-        yield RunConfig(
-            name=f"drawings-{encoder}",
-            about=about,
-            data=recipes.OMNIGLOT,
-            network=NetworkConfig(encoder=encoder, embedding_dim=dim, **recipes.WEIGHTED),
-            episode=recipes.ONE_OR_TWO,
-            training=_training(recipes.DRAWINGS_EPISODES[encoder], distort=distort, checkpoint_every=100),
-        ).variant(f"drawings-{encoder}", about, **recipes.DRAWINGS)
-
-
 ABOUT_POLISH = "train weights for drawings further (--init WEIGHTS): fewer variants, harder episodes"
-*_, DRAWINGS_BIG = _drawings()
-POLISH = DRAWINGS_BIG.variant("drawings-polish", ABOUT_POLISH, init="drawings-big", **recipes.POLISH)
-
-
-def _photos() -> Iterator[RunConfig]:
-    for kind in ("none", "radius", "diagonal", "full", "weighted"):
-        settings = recipes.WEIGHTED if kind == "weighted" else {"covariance": kind}
-        covariance = "radius covariance that only weighs the supports" if kind == "weighted" else f"{kind} covariance"
-        yield RunConfig(
-            name=f"cifar-fs-{kind}",
-            about=f"colour photos (CIFAR-FS), four blocks of 64, {'vanilla' if kind == 'none' else covariance}",
-            data=recipes.CIFAR,
-            network=NetworkConfig(channels=3, embedding_dim=FULL_DIM if kind == "full" else 64, **settings),
-            episode=recipes.PHOTO_EPISODE,
-            training=_training(recipes.PHOTO_EPISODES, checkpoint_every=100, **recipes.PHOTOS),
-        )
-
+DRAWINGS = [recipes.drawings_run(encoder, f"drawings-{encoder}") for encoder in ("small", "big")]
+POLISH = DRAWINGS[-1].variant("drawings-polish", ABOUT_POLISH, init="drawings-big", **recipes.POLISH)
+PHOTOS = [recipes.photo_run(kind) for kind in recipes.PHOTO_DIMS]
 
 DEMO = RunConfig(
     name="demo",
@@ -86,11 +59,9 @@ FINETUNE = RunConfig(
     training=_training(100, recipes.FINETUNE_RATE, distort=0.5, checkpoint_every=20, init="drawings-small"),
 )
 BUDGETS: tuple[Budget, ...] = ("standard", "paper")
-ROW_RUNS = [row.configs.get(budget) for budget in BUDGETS for row in ROWS.values() if not row.repeats]
+ROW_RUNS = [row.configs.get(budget) for budget in BUDGETS for row in ROWS.values() if not row.brief]
 PRESETS = {
-    run.name: run
-    for run in (DEMO, FINETUNE, *_fast(), *_drawings(), *_photos(), POLISH, OMNIGLOT_BIG, *ROW_RUNS)
-    if run
+    run.name: run for run in (DEMO, FINETUNE, *_fast(), *DRAWINGS, *PHOTOS, POLISH, OMNIGLOT_BIG, *ROW_RUNS) if run
 }
 
 

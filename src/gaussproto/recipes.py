@@ -38,6 +38,8 @@ DAMAGE = ((10, 0.003), (7, 0.003))  # enough to learn what a bad support is; mor
 # For long trainings: new variants of the images against overfitting.
 LONG: Settings = {"episodes": 7200, "distort": 0.5, "mirror": True}
 
+FULL_DIM = 32  # for a full covariance, which needs D (D + 1) / 2 = 528 raw outputs
+
 # For people's own drawings: prepared, with other pens, slants, light and blur.
 DRAWINGS: Settings = {"prepare": "ink", "variants": 8, "mirror": True}
 DRAWINGS_EPISODES = {"small": 5400, "big": 3600}
@@ -49,6 +51,8 @@ POLISH: Settings = {"episodes": 1400, "learning_rate": 1e-3, "varied": 0.3, "wit
 PHOTO_EPISODE = EpisodeConfig(way=64, shot=5, query=1, splits=6)
 PHOTO_EPISODES = 2000
 PHOTOS: Settings = {"flip": True, "random_crop": 24}
+# As many outputs of the encoder, so that the networks have as many parameters: 64 or 65.
+PHOTO_DIMS = {"none": 64, "radius": 64, "diagonal": 32, "full": 10, "weighted": 64}
 
 # Fine-tuning on a small folder: gentle enough to keep what the weights have learned.
 FINETUNE_EPISODE = EpisodeConfig(way=20, shot=1, max_shot=5, query=2, splits=4, adapt=True)
@@ -69,3 +73,30 @@ def our_run(
     training = TrainingConfig(stages=stages, learning_rate=LEARNING_RATE, checkpoint_every=100, snapshots=10)
     run = RunConfig(name=name, about=about, data=OMNIGLOT, network=network, episode=episode, training=training)
     return run.variant(name, about, episodes=EPISODES[network.encoder])
+
+
+def drawings_run(encoder: str, name: str) -> RunConfig:
+    """Return a run for people's own drawings."""
+    dim, distort = {"small": (64, 0.0), "big": (512, 0.3)}[encoder]
+    about = f"{encoder} encoder for people's own drawings: prepared images, with other pens, light and blur"
+    network = NetworkConfig(encoder=encoder, embedding_dim=dim, **WEIGHTED)
+    stages = (Stage(episodes=DRAWINGS_EPISODES[encoder]),)
+    training = TrainingConfig(stages=stages, learning_rate=LEARNING_RATE, distort=distort, checkpoint_every=100)
+    run = RunConfig(name=name, about=about, data=OMNIGLOT, network=network, episode=ONE_OR_TWO, training=training)
+    return run.variant(name, about, **DRAWINGS)
+
+
+def photo_run(kind: str) -> RunConfig:
+    """Return a run on photos, `cifar-fs-KIND`."""
+    settings: Settings = WEIGHTED if kind == "weighted" else {"covariance": kind}
+    covariance = "radius covariance that only weighs the supports" if kind == "weighted" else f"{kind} covariance"
+    return RunConfig(
+        name=f"cifar-fs-{kind}",
+        about=f"colour photos (CIFAR-FS), four blocks of 64, {'vanilla' if kind == 'none' else covariance}",
+        data=CIFAR,
+        network=NetworkConfig(channels=3, embedding_dim=PHOTO_DIMS[kind], **settings),
+        episode=PHOTO_EPISODE,
+        training=TrainingConfig(
+            stages=(Stage(episodes=PHOTO_EPISODES),), learning_rate=LEARNING_RATE, checkpoint_every=100, **PHOTOS
+        ),
+    )

@@ -12,7 +12,8 @@ from gaussproto.files import read_json
 from gaussproto.formulas.interval import student_interval
 from gaussproto.paper.noise import CORRUPTED, measure_study, plan_study
 from gaussproto.paper.noise_tables import difference_text, noise_tables
-from gaussproto.paper.rows import NOISE, TABLES, Row
+from gaussproto.paper.row import Row
+from gaussproto.paper.rows import NOISE, TABLES
 from gaussproto.paper.run import reproduce
 from gaussproto.runs.noise import Condition, read_noise
 

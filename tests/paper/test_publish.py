@@ -7,7 +7,6 @@ import pytest
 
 from gaussproto.config import read_config
 from gaussproto.files import read_json, write_json
-from gaussproto.presets import PRESETS
 from gaussproto.runs.folder import RunFolder
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,7 +33,7 @@ def test_a_published_run_names_itself_and_its_scores(folder):
     config, metrics = read_config(folder / "config.json"), RunFolder(folder).read_metrics()
     assert config.name == folder.name
     if folder.name not in publish().NO_PRESET:
-        assert config == (PRESETS | publish().SHORT)[folder.name]
+        assert config == publish().KNOWN[folder.name]
     assert metrics.training.episodes == config.training.episodes
     assert metrics.evaluations
     assert metrics.training.command.startswith("gaussproto ")
@@ -60,16 +59,16 @@ def test_what_is_not_ready_is_not_published(tmp_path):
             publish().check(RunFolder(tmp_path))
 
     must_stop("no run that went to its end")
-    write_json(tmp_path / "config.json", PRESETS["fast-small-none"].model_dump(mode="json"))
+    write_json(tmp_path / "config.json", publish().KNOWN["fast-small-none"].model_dump(mode="json"))
     must_stop("no run that went to its end")
     whole = RunFolder(RESULTS / "fast-small-none").read_metrics()
     write_json(tmp_path / "metrics.json", whole.model_copy(update={"evaluations": ()}).model_dump(mode="json"))
     must_stop("no scores")
-    shorter = PRESETS["fast-small-none"].override(way=9)
+    shorter = publish().KNOWN["fast-small-none"].override(way=9)
     write_json(tmp_path / "config.json", shorter.model_dump(mode="json"))
     must_stop("not the run that is known as 'fast-small-none'")
     name = "small-none-seed-0"
-    write_json(tmp_path / "config.json", publish().SHORT[name].model_dump(mode="json"))
+    write_json(tmp_path / "config.json", publish().KNOWN[name].model_dump(mode="json"))
     undamaged = RunFolder(RESULTS / "seeds" / name).read_metrics().model_copy(update={"damage": None})
     write_json(tmp_path / "metrics.json", undamaged.model_dump(mode="json"))
     must_stop("not scored with bad supports")

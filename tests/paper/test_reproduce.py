@@ -12,7 +12,8 @@ from gaussproto.data.load import Split
 from gaussproto.errors import InputError
 from gaussproto.files import read_json, write_json
 from gaussproto.paper.figures import FIGURES, PaperFigure, write_figures
-from gaussproto.paper.rows import LITERATURE, ROWS, SMALL_RADIUS, TABLES, TARGETS, Budget, Row
+from gaussproto.paper.row import Budget, Row
+from gaussproto.paper.rows import LITERATURE, ROWS, SMALL_RADIUS, TABLES, TARGETS
 from gaussproto.paper.run import reproduce, select_rows, train_and_score
 from gaussproto.paper.tables import find_score, make_tables, read_run, read_runs
 from gaussproto.presets import PRESETS, preset
@@ -247,7 +248,7 @@ def test_every_row_has_its_runs():
         assert {config.network.encoder for config in row.configs.values()} == {standard.network.encoder}
         assert row.config("quick").network == standard.network
         assert row.config("quick").training.episodes < 300
-        if not row.repeats:
+        if not row.brief:
             assert standard == PRESETS[f"standard-{name}"]
         if "paper" in row.configs:
             paper = row.config("paper")

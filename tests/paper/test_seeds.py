@@ -9,7 +9,8 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaussproto.paper.rows import PAIRS, REPEATED, SEED_EPISODES, SEEDS, TABLES
+from gaussproto.paper.row import SEED_EPISODES, SEEDS
+from gaussproto.paper.rows import PAIRS, REPEATED, TABLES
 from gaussproto.paper.tables import make_tables
 from gaussproto.runs.metrics import DamageStudy, Metrics, RunEvaluation, Score
 

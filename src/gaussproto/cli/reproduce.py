@@ -13,7 +13,8 @@ from gaussproto.cli import console
 from gaussproto.cli.options import DataRoot, Device, Json, complete
 from gaussproto.cli.run import show_training
 from gaussproto.config import DRAWN
-from gaussproto.paper.rows import TARGETS, Budget, Row
+from gaussproto.paper.row import Budget, Row
+from gaussproto.paper.rows import TARGETS
 
 if TYPE_CHECKING:
     from gaussproto.runs.metrics import LogRecord
@@ -38,8 +39,12 @@ def reproduce(
         Option(help="Folder for the runs. Default: runs/reproduce-BUDGET, followed by -DATA for other data."),
     ] = None,
     data: Annotated[
-        str, Option(help="Data to train and test on. strokes needs no download.", autocompletion=complete(DRAWN))
-    ] = "omniglot",
+        str | None,
+        Option(
+            help="Other data to train and test on than that of the target. strokes needs no download.",
+            autocompletion=complete(DRAWN),
+        ),
+    ] = None,
     data_root: DataRoot = None,
     device: Device = "cpu",
     json: Json = False,

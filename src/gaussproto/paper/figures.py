@@ -21,7 +21,8 @@ from gaussproto.figures.space import embedding_map, embedding_space, map_note, s
 from gaussproto.figures.style import add_note, save_figure
 from gaussproto.model.encoder import Encoder
 from gaussproto.paper import rows
-from gaussproto.paper.rows import LITERATURE, LITERATURE_TASKS, Row
+from gaussproto.paper.row import Row
+from gaussproto.paper.rows import LITERATURE, LITERATURE_TASKS
 from gaussproto.progress import Progress, silent
 from gaussproto.report.source import RunSource
 from gaussproto.runs.folder import RunFolder

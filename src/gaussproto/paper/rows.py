@@ -1,82 +1,23 @@
-"""The rows of the paper's tables: the accuracy that the paper reports, in %, and our run for each row."""
+"""The rows of the tables: the paper's, and those of our own comparisons."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 from gaussproto import recipes
-from gaussproto.config import EpisodeConfig, NetworkConfig, RunConfig, Stage
-
-Budget = Literal["quick", "standard", "paper"]
-Task = tuple[int, int]  # way, shot
-PaperScore = tuple[float, float]  # an accuracy of the paper in %: mean and standard deviation over five checkpoints
-
-QUICK_EPISODES = {"small": 200, "big": 40}  # by encoder; a minute or two, as a test
-# Comparing seeds needs several runs of each network, so they are short: four minutes on one core.
-SEEDS = 5
-SEED_EPISODES, QUICK_SEED_EPISODES = 1000, 40
-
-
-@dataclass(frozen=True)
-class Row:
-    """A row of a table, with the settings of its run at each budget."""
-
-    name: str  # of the run's folder
-    label: str
-    configs: Mapping[Budget, RunConfig]
-    paper: Mapping[Task, PaperScore] = field(default_factory=dict)
-    repeats: str = ""  # the row of which this is a short run with another seed
-
-    def config(self, budget: Budget) -> RunConfig:
-        """Return the settings at a budget. Rows that are not in the paper use our recipe at the budget `paper`."""
-        return self.configs.get(budget, self.configs["standard"])
-
-
-def _row(
-    name: str, label: str, about: str, paper: Mapping[Task, PaperScore] | None = None, *,
-    stages: tuple[Stage, ...] = recipes.ONE_STAGE,
-    episodes: tuple[EpisodeConfig, EpisodeConfig] = (recipes.PAPER_EPISODE, recipes.EPISODE), **network: Any,
-) -> Row:  # fmt: skip
-    """Return a row of the paper. `episodes` are those of the paper's recipe and of ours."""
-    standard = recipes.our_run(f"standard-{name}", about, NetworkConfig(**network), stages, episodes[1])
-    configs: dict[Budget, RunConfig] = {
-        "quick": _quick(name, standard),
-        "standard": standard,
-        "paper": recipes.paper_run(f"paper-{name}", about, standard.network, stages, episodes[0]),
-    }
-    return Row(name, label, configs, paper or {})
-
-
-def _our_row(name: str, label: str, about: str, **network: Any) -> Row:
-    """Return a row of our own: episodes with one or two supports, some of them damaged."""
-    run = recipes.our_run(f"standard-{name}", about, NetworkConfig(**network), episode=recipes.ONE_OR_TWO)
-    standard = run.variant(run.name, about, damage=recipes.DAMAGE)
-    return Row(name, label, {"quick": _quick(name, standard), "standard": standard})
-
-
-def _quick(name: str, standard: RunConfig) -> RunConfig:
-    episodes = QUICK_EPISODES[standard.network.encoder]
-    every = max(1, episodes // 10)
-    return standard.variant(f"quick-{name}", standard.about, episodes=episodes, checkpoint_every=every, snapshots=4)
-
-
-def _repeated(row: Row, seed: int) -> Row:
-    name = f"{row.name}-seed-{seed}"
-    full = row.config("standard")
-    short = partial(full.variant, about=full.about, snapshots=0, seed=seed)
-    configs: dict[Budget, RunConfig] = {
-        "quick": short(f"quick-{name}", episodes=QUICK_SEED_EPISODES),
-        "standard": short(name, episodes=SEED_EPISODES),
-    }
-    return Row(name, f"{row.label}, seed {seed}", configs, repeats=row.name)
-
-
-def unique(rows: Iterable[Row]) -> dict[str, Row]:
-    by_name: dict[str, Row] = {}
-    for row in rows:
-        by_name.setdefault(row.name, row)
-    return by_name
+from gaussproto.paper.row import (
+    PHOTO_SEEDS,
+    SEEDS,
+    PaperScore,
+    Row,
+    Task,
+    our_row,
+    paper_row,
+    photo_row,
+    repeated,
+    sized_row,
+    unique,
+    vinyals_row,
+)
 
 
 def _paper(one: float, one_std: float, five: float, five_std: float, way: int = 20) -> dict[Task, PaperScore]:
@@ -87,77 +28,77 @@ SMALL: dict[str, Any] = {"encoder": "small", "embedding_dim": 64}
 BIG: dict[str, Any] = {"encoder": "big", "embedding_dim": 512}
 
 # fmt: off
-SMALL_NONE_5SHOT = _row(
+SMALL_NONE_5SHOT = paper_row(
     "small-none-5shot", "vanilla, trained with 5 supports", "verification table: vanilla, trained with 5 supports",
     _paper(94.28, 0.26, 98.61, 0.18), **SMALL, covariance="none", episodes=(recipes.PAPER_FIVE_SHOT, recipes.FIVE_SHOT),
 )
-SMALL_NONE = _row(
+SMALL_NONE = paper_row(
     "small-none", "vanilla", "verification table: vanilla",
     _paper(95.64, 0.22, 98.87, 0.11), **SMALL, covariance="none",
 )
-SMALL_RADIUS = _row(
+SMALL_RADIUS = paper_row(
     "small-radius", "Gaussian, radius (a)", "verification table: Gaussian, radius covariance",
     _paper(95.99, 0.28, 98.81, 0.16), **SMALL, covariance="radius",
 )
-BIG_NONE = _row(
+BIG_NONE = paper_row(
     "big-none", "vanilla, D = 512", "results table: vanilla, D = 512",
     _paper(96.97, 0.04, 99.13, 0.03), **BIG, covariance="none",
 )
-BIG_DIAGONAL = _row(
+BIG_DIAGONAL = paper_row(
     "big-diagonal", "Gaussian, diagonal (a), D = 256", "results table: Gaussian, diagonal covariance, D = 256",
     _paper(96.88, 0.08, 99.10, 0.04), encoder="big", embedding_dim=256, covariance="diagonal",
 )
-BIG_RADIUS_SIGMOID = _row(
+BIG_RADIUS_SIGMOID = paper_row(
     "big-radius-sigmoid", "Gaussian, radius (b), D = 512", "results table: Gaussian, radius covariance, sigmoid",
     _paper(97.03, 0.03, 99.17, 0.05), **BIG, covariance="radius", transform="sigmoid",
 )
-BIG_RADIUS_WIDE_SIGMOID = _row(
+BIG_RADIUS_WIDE_SIGMOID = paper_row(
     "big-radius-wide-sigmoid", "Gaussian, radius (c), D = 512",
     "results table: Gaussian, radius covariance, wide sigmoid",
     _paper(96.98, 0.03, 99.15, 0.05), **BIG, covariance="radius", transform="wide_sigmoid",
 )
-BIG_RADIUS_LEARNED = _row(
+BIG_RADIUS_LEARNED = paper_row(
     "big-radius-learned", "Gaussian, radius (d), D = 512",
     "results table: Gaussian, radius covariance, softplus, then learned softplus",
     _paper(97.02, 0.04, 99.16, 0.05) | _paper(99.02, 0.05, 99.66, 0.02, way=5),
     **BIG, covariance="radius", stages=recipes.THEN_LEARNED,
 )
-BIG_RADIUS_LEARNED_DAMAGE = _row(
+BIG_RADIUS_LEARNED_DAMAGE = paper_row(
     "big-radius-learned-damage", "Gaussian, radius (d), D = 512, damage",
     "results table: like big-radius-learned, but with damaged images, in four stages",
     _paper(96.94, 0.14, 99.29, 0.04) | _paper(99.07, 0.03, 99.73, 0.02, way=5),
     **BIG, covariance="radius", stages=recipes.THEN_DAMAGED,
 )
-SMALL_DIAGONAL = _row(
+SMALL_DIAGONAL = paper_row(
     "small-diagonal", "Gaussian, diagonal (a), D = 32", "diagonal covariance, as many parameters as small-none",
     encoder="small", embedding_dim=32, covariance="diagonal",
 )
-SMALL_COSINE = _row(
+SMALL_COSINE = paper_row(
     "small-cosine", "cosine", "distances table: vanilla, cosine distance",
     **SMALL, covariance="none", distance="cosine",
 )
-SMALL_SQRT = _row(
+SMALL_SQRT = paper_row(
     "small-sqrt", "square root of Euclidean", "distances table: vanilla, square root of the Euclidean distance",
     **SMALL, covariance="none", distance="sqrt_euclidean",
 )
-SMALL_SQUARED = _row(
+SMALL_SQUARED = paper_row(
     "small-squared", "squared Euclidean", "distances table: vanilla, squared Euclidean distance",
     **SMALL, covariance="none", distance="squared_euclidean",
 )
-SMALL_SEVERAL = _our_row(
+SMALL_SEVERAL = our_row(
     "small-several", "small, vanilla, 1 or 2 supports, damage", "ours: vanilla, trained with 1 or 2 supports",
     **SMALL, covariance="none",
 )
-SMALL_WEIGHTED = _our_row(
+SMALL_WEIGHTED = our_row(
     "small-weighted", "small, radius that weighs 1 or 2 supports, damage",
     "ours: radius covariance that only weighs the supports",
     **SMALL, **recipes.WEIGHTED,
 )
-BIG_SEVERAL = _our_row(
+BIG_SEVERAL = our_row(
     "big-several", "big, vanilla, 1 or 2 supports, damage", "ours: vanilla, trained with 1 or 2 supports",
     **BIG, covariance="none",
 )
-BIG_WEIGHTED = _our_row(
+BIG_WEIGHTED = our_row(
     "big-weighted", "big, radius that weighs 1 or 2 supports, damage",
     "ours: radius covariance that only weighs the supports",
     **BIG, **recipes.WEIGHTED,
@@ -165,12 +106,33 @@ BIG_WEIGHTED = _our_row(
 
 # Vanilla and Gaussian networks that differ in nothing else, in the paper's form and in ours, and their runs by seed.
 PAIRS = ((SMALL_NONE, SMALL_RADIUS), (SMALL_SEVERAL, SMALL_WEIGHTED))
-REPEATED = {row.name: tuple(_repeated(row, seed) for seed in range(SEEDS)) for pair in PAIRS for row in pair}
+REPEATED = {row.name: tuple(repeated(row, seed) for seed in range(SEEDS)) for pair in PAIRS for row in pair}
 # The networks of the study of bad examples. All but the diagonal one share their runs with `seeds`.
 NOISE_SEEDS = 3
 NOISE = {
-    row.name: tuple(_repeated(row, seed) for seed in range(NOISE_SEEDS))
+    row.name: tuple(repeated(row, seed) for seed in range(NOISE_SEEDS))
     for row in (SMALL_NONE, SMALL_RADIUS, SMALL_DIAGONAL, SMALL_SEVERAL, SMALL_WEIGHTED)
+}
+
+# Where should an extra parameter go? By encoder and covariance, from small to large embeddings. The sizes of a full
+# covariance are those for which the encoder has as many outputs as another one of the comparison.
+SIZES: dict[tuple[str, str], tuple[Row, ...]] = {
+    ("small", "none"): (sized_row("small", "none", 32), SMALL_NONE, sized_row("small", "none", 128)),
+    ("small", "radius"): (sized_row("small", "radius", 32), SMALL_RADIUS, sized_row("small", "radius", 128)),
+    ("small", "diagonal"): tuple(sized_row("small", "diagonal", dim) for dim in (32, 64, 128)),
+    ("small", "full"): (sized_row("small", "full", 10), sized_row("small", "full", 15)),
+    ("big", "none"): tuple(sized_row("big", "none", dim) for dim in (128, 256, 512)),
+    ("big", "radius"): tuple(sized_row("big", "radius", dim) for dim in (128, 256, 512)),
+    ("big", "diagonal"): tuple(sized_row("big", "diagonal", dim) for dim in (128, 256, 512)),
+    ("big", "full"): (sized_row("big", "full", 31),),
+}
+
+# Do photos prefer a richer covariance? The same number of parameters, and the same episodes.
+PHOTOS = {
+    "none": "vanilla", "radius": "radius", "diagonal": "diagonal", "full": "full", "weighted": "ours",
+}
+PHOTO_ROWS = {
+    kind: tuple(photo_row(kind, label, seed) for seed in range(PHOTO_SEEDS)) for kind, label in PHOTOS.items()
 }
 
 TABLES: dict[str, tuple[Row, ...]] = {
@@ -183,6 +145,9 @@ TABLES: dict[str, tuple[Row, ...]] = {
     "ours": (SMALL_SEVERAL, SMALL_WEIGHTED, BIG_SEVERAL, BIG_WEIGHTED),
     "seeds": tuple(row for rows in zip(*REPEATED.values(), strict=True) for row in rows),
     "noise": tuple(row for rows in zip(*NOISE.values(), strict=True) for row in rows),
+    "dimensions": tuple(row for rows in SIZES.values() for row in rows),
+    "vinyals": (vinyals_row("small"), vinyals_row("big")),
+    "photos": tuple(row for rows in zip(*PHOTO_ROWS.values(), strict=True) for row in rows),
     "comparison": (
         replace(BIG_RADIUS_LEARNED, label="radius"), replace(BIG_RADIUS_LEARNED_DAMAGE, label="radius with damage"),
     ),

@@ -13,12 +13,15 @@ from gaussproto.data.load import Split, load_data
 from gaussproto.errors import InputError
 from gaussproto.evaluation.protocol import ROUNDS, evaluate, usual_shots, usual_ways
 from gaussproto.evaluation.robustness import damage_study
+from gaussproto.evaluation.sampled import usual_episodes
 from gaussproto.paper.figures import FIGURES, write_figures
 from gaussproto.paper.noise import measure_study, trained_networks
 from gaussproto.paper.noise_figures import write_noise_figures
-from gaussproto.paper.rows import ROWS, TABLES, TARGETS, Budget, Row, unique
+from gaussproto.paper.row import Budget, Row, unique
+from gaussproto.paper.rows import ROWS, TABLES, TARGETS
 from gaussproto.paper.tables import caveats, empty_tables, hardware, make_tables, read_runs, write_tables
 from gaussproto.progress import Progress, silent, time_text
+from gaussproto.recipes import OMNIGLOT
 from gaussproto.runs.checkpoint import load_checkpoint
 from gaussproto.runs.folder import RunFolder, load_checkpoints, load_network
 from gaussproto.runs.metrics import CurvePoint, LogRecord, Metrics
@@ -63,7 +66,7 @@ def reproduce(
     *,
     only: str | None = None,
     out: Path | str | None = None,
-    data: str = "omniglot",
+    data: str | None = None,
     data_root: Path | None = None,
     device: str = "cpu",
     on_log: Callable[[Row, LogRecord], None] = lambda row, record: None,
@@ -75,14 +78,15 @@ def reproduce(
     Finished runs are skipped and stopped runs continue, so you can repeat a call at any time.
 
     Args:
-        target: verification, results, distances, ours, seeds, noise, comparison, figures or all.
+        target: verification, results, distances, ours, seeds, noise, dimensions, vinyals, photos, comparison, figures
+            or all. `vinyals` and `photos` have data of their own and are not part of `all`.
         budget: `quick` takes minutes and only shows that everything works. `standard` is our recipe, `paper` the
             paper's.
         only: some rows of the target, separated by commas, for example "small-none,small-radius".
-        out: the folder of the runs. By default `runs/reproduce-BUDGET`, followed by the name of the data unless it is
-            Omniglot.
-        data: what to train and test on: omniglot, strokes (which needs no download), a folder or `module:function`.
-        data_root: the folder with Omniglot's files, as for `load_data`.
+        out: the folder of the runs. By default `runs/reproduce-BUDGET`, followed by the name of other data.
+        data: what to train and test on instead of the data of the target: strokes (which needs no download), a folder
+            or `module:function`.
+        data_root: the folder with the files of Omniglot or CIFAR-100, as for `load_data`.
         device: where to train: cpu, cuda or mps.
         on_log: called with the current row and each record of its log.
         say: called with messages for the user: the runs to do, and the scores of each.
@@ -108,11 +112,12 @@ def reproduce(
     rows = select_rows(target, only)
     if budget not in get_args(Budget):
         raise InputError(f"budget must be one of {', '.join(get_args(Budget))} (found {budget!r})")
-    suffix = "" if data == "omniglot" else f"-{Path(data).name}"
+    suffix = "" if data in (None, OMNIGLOT.data) else f"-{Path(data).name}"
     folder = Path(out) if out else Path("runs") / f"reproduce-{budget}{suffix}"
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file: choose a folder with --out")
-    split = load_data(DataConfig(data=data), data_root, progress)
+    wanted = rows[0].config(budget).data if data is None else DataConfig(data=data)  # a target has one kind of data
+    split = load_data(wanted, data_root, progress)
     configs = [row.config(budget).with_data(split.train.config) for row in rows]
     if budget == "quick":
         split = Split(split.train, split.test.sample_of_classes(QUICK_CLASSES))
@@ -121,7 +126,7 @@ def reproduce(
     for number, (row, config) in enumerate(zip(rows, configs, strict=True), start=1):
         started = time.perf_counter()
         log, named = partial(on_log, row), partial(_named, progress, f"{row.name} ({number} of {len(rows)})")
-        in_full, scored = not row.repeats, target != NOISE_TARGET
+        in_full, scored = not row.brief, target != NOISE_TARGET
         measure = partial(train_and_score, in_full=in_full, scored=scored, device=device, on_log=log, progress=named)
         try:
             stopped = measure(config, split, folder / row.name)
@@ -134,8 +139,8 @@ def reproduce(
         say(_ended(row, number, len(rows), RunFolder(folder / row.name).read_metrics(), seconds))
     if target == NOISE_TARGET or (target == "all" and trained_networks(folder)):
         say("measuring wrong labels and corrupted images")
-        measure_study(folder, folder / NOISE_TARGET, split.test, data, progress)
-    return _show(target, budget, data, folder, data_root, progress)
+        measure_study(folder, folder / NOISE_TARGET, split.test, wanted.data, progress)
+    return _show(target, budget, wanted.data, folder, data_root, progress)
 
 
 def _ended(row: Row, number: int, total: int, metrics: Metrics, seconds: Sequence[float]) -> str:
@@ -183,7 +188,8 @@ def select_rows(target: str, only: str | None = None) -> list[Row]:
     if target not in TARGETS:
         raise InputError(f"the target must be one of {', '.join(TARGETS)} (found {target!r})")
     of_figures = (row for figure in FIGURES.values() for row in figure.rows.values())
-    rows = unique(of_figures if target == "figures" else TABLES.get(target, ROWS.values()))
+    of_paper = (row for row in ROWS.values() if row.config("standard").data == OMNIGLOT)
+    rows = unique(of_figures if target == "figures" else TABLES.get(target, of_paper))
     if not only:
         return list(rows.values())
     selected: dict[str, Row] = {}
@@ -202,8 +208,8 @@ def train_and_score(
 ) -> RunResult | None:  # fmt: skip
     """Train a run and score it for the tables and figures. Return its result if a signal stopped it, otherwise None.
 
-    If not `in_full`, score only the last checkpoint, with running statistics, on clean and damaged supports. If not
-    `scored`, only train.
+    If not `in_full`, score only the last checkpoint, with running statistics, on clean and (except for classes of
+    hundreds of images) damaged supports. If not `scored`, only train.
     """
     run = RunFolder(folder)
     begun = run.config.exists()
@@ -222,7 +228,7 @@ def train_and_score(
         score("top", "running", shots)
         score("top", "batch", table_shots(split.test))
         _score_snapshots(run, split.test, device, progress)
-    if run.read_metrics().damage is None:
+    if run.read_metrics().damage is None and not usual_episodes(split.test):
         way, shot = usual_ways(split.test)[-1], min(5, shots[-1])
         study = damage_study(load_network(folder, device), split.test, way=way, shot=shot, progress=progress)
         run.write_metrics(damage=study)
@@ -234,8 +240,10 @@ def _score(
     shots: Sequence[int], device: str, progress: Progress,
 ) -> None:  # fmt: skip
     before = run.read_metrics().evaluation(data, norm, checkpoint)
+    episodes = usual_episodes(images) if norm == "running" else None
+    rounds = 1 if episodes else ROUNDS[norm]
     done = set()
-    if before and (before.classes, before.rounds, before.seed) == (images.way, ROUNDS[norm], 0):
+    if before and (before.classes, before.rounds, before.sampled, before.seed) == (images.way, rounds, episodes, 0):
         done = {(score.way, score.shot) for score in before.scores}
     ways = [way for way in usual_ways(images) if not {(way, shot) for shot in shots} <= done]
     if not ways:
@@ -245,7 +253,7 @@ def _score(
         [ways] if norm == "running" else [[way] for way in ways]
     ):  # save each way, since batch statistics take long
         networks = [each.network(device) for each in checkpoints]
-        result = evaluate(networks, images, together, shots, norm=norm, progress=progress)
+        result = evaluate(networks, images, together, shots, norm=norm, episodes=episodes, progress=progress)
         run.write_evaluation(data, checkpoint, checkpoints, result)
 
 

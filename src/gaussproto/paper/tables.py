@@ -10,7 +10,8 @@ from gaussproto.files import write_then_rename
 from gaussproto.formulas.interval import student_interval
 from gaussproto.paper import rows
 from gaussproto.paper.noise_tables import noise_tables
-from gaussproto.paper.rows import LITERATURE_TASKS, TABLES, Budget, PaperScore, Row, Task
+from gaussproto.paper.row import QUICK_SEED_EPISODES, SEED_EPISODES, Budget, PaperScore, Row, Task
+from gaussproto.paper.rows import LITERATURE_TASKS, TABLES
 from gaussproto.runs.metrics import DamageStudy, Metrics, Score, read_metrics, score_text
 from gaussproto.runs.noise import NoiseStudy
 from gaussproto.setting_types import Norm
@@ -40,7 +41,7 @@ COMPARISON_NOTE = (
     "The paper and we train on the 964 characters of 30 alphabets and test on the 659 of the other 20. "
 )
 SEEDS_NOTE = (
-    f"Short runs with our recipe, {rows.SEED_EPISODES:,} episodes (quick: {rows.QUICK_SEED_EPISODES}). Accuracy in % "
+    f"Short runs with our recipe, {SEED_EPISODES:,} episodes (quick: {QUICK_SEED_EPISODES}). Accuracy in % "
     "of the last checkpoint, 20-way, running statistics. In the columns 'bad', some of the five supports of every "
     "class are down-sampled to 7 x 7 pixels. Each accuracy is the mean over the seeds that both networks of a pair "
     "have (std: standard deviation over seeds). Difference: Gaussian minus vanilla on the same test classes, in "

@@ -117,14 +117,9 @@ NOISE = {
 # Where should an extra parameter go? By encoder and covariance, from small to large embeddings. The sizes of a full
 # covariance are those for which the encoder has as many outputs as another one of the comparison.
 SIZES: dict[tuple[str, str], tuple[Row, ...]] = {
-    ("small", "none"): (sized_row("small", "none", 32), REPEATED["small-none"][0], sized_row("small", "none", 128)),
-    ("small", "radius"): (sized_row("small", "radius", 32), REPEATED["small-radius"][0], sized_row("small", "radius", 128)),
-    ("small", "diagonal"): tuple(sized_row("small", "diagonal", dim) for dim in (32, 64, 128)),
-    ("small", "full"): (sized_row("small", "full", 10), sized_row("small", "full", 15)),
-    ("big", "none"): tuple(sized_row("big", "none", dim) for dim in (128, 256, 512)),
-    ("big", "radius"): tuple(sized_row("big", "radius", dim) for dim in (128, 256, 512)),
-    ("big", "diagonal"): tuple(sized_row("big", "diagonal", dim) for dim in (128, 256, 512)),
-    ("big", "full"): (sized_row("big", "full", 31),),
+    (encoder, covariance): tuple(sized_row(encoder, covariance, dim) for dim in sizes)
+    for encoder, dims, full in (("small", (32, 64, 128), (10, 15)), ("big", (128, 256, 512), (31,)))
+    for covariance, sizes in (("none", dims), ("radius", dims), ("diagonal", dims), ("full", full))
 }
 
 # Do photos prefer a richer covariance? The same number of parameters, and the same episodes.

@@ -1,9 +1,9 @@
 """Copy finished runs to `results/`, draw their figures, and fill the tables of the documentation from there.
 
-python scripts/publish.py [RUN...] [--noise FOLDER]
+python scripts/publish.py [RUN...] [--noise FOLDER] [--photos FILE]
 
-FOLDER holds the study of bad examples, such as `runs/reproduce-standard/noise`. Without a RUN and a FOLDER, only fill
-the tables.
+FOLDER holds the study of bad examples, such as `runs/reproduce-standard/noise`. FILE is the comparison on photos, such as
+`runs/reproduce-standard/photos.json`. Without any of them, only fill the tables.
 """
 
 import argparse
@@ -14,16 +14,19 @@ from pathlib import Path
 from gaussproto.cli.options import help_text
 from gaussproto.config import CIFAR_FS, SECTIONS, RunConfig, TrainingConfig, read_config, setting_fields
 from gaussproto.files import write_json, write_then_rename
+from gaussproto.paper.cells import cell, find_score, paper_cell
+from gaussproto.paper.comparisons import photo_tables, write_dimensions_figure
 from gaussproto.paper.figures import FIGURES, write_figure
 from gaussproto.paper.noise_figures import write_noise_figures
 from gaussproto.paper.noise_tables import noise_tables
 from gaussproto.paper.row import Budget
 from gaussproto.paper.rows import BIG_NONE, BIG_RADIUS_LEARNED, ROWS, SMALL_NONE, SMALL_RADIUS, TABLES
-from gaussproto.paper.tables import cell, find_score, hardware, make_tables, paper_cell, read_run, read_runs
+from gaussproto.paper.tables import hardware, make_tables, read_run, read_runs
 from gaussproto.presets import PRESETS
 from gaussproto.runs.folder import RunFolder
 from gaussproto.runs.metrics import Metrics
 from gaussproto.runs.noise import read_noise
+from gaussproto.runs.photos import read_photos
 from gaussproto.setting_types import setting_text
 from gaussproto.table import Table
 
@@ -33,12 +36,15 @@ RESULTS = ROOT / "results"
 TOGETHER = ("seeds", "noise", "dimensions", "vinyals", "photos")
 PAGES = (
     ROOT / "README.md",
+    ROOT / "docs/cifar-fs.md",
+    ROOT / "docs/evaluation.md",
     ROOT / "docs/noise.md",
     ROOT / "docs/reproduction.md",
     ROOT / "docs/settings.md",
     RESULTS / "README.md",
 )
 NOISE = "noise.json"  # in results/noise, with its figures
+PHOTOS = "photos.json"  # in results/photos
 FILES = ("config.json", "metrics.json", "log.jsonl")
 # Runs that differ from their preset: shorter, as docs/reproduction.md says, and starting from the run drawings-big.
 NO_PRESET = ("paper-small-radius", "drawings-polish")
@@ -91,6 +97,9 @@ def filled(page: str, results: Path = RESULTS) -> str:
     study = results / "noise" / NOISE
     for table in noise_tables(read_noise(study)) if study.exists() else ():
         blocks |= {f"noise {table.title.lower().rstrip('?').partition(':')[0]}": table.markdown(), "noise": table.note}
+    photos = results / "photos" / PHOTOS
+    for table in photo_tables(read_photos(photos)) if photos.exists() else ():
+        blocks[table.title.lower().replace(":", "")] = f"{table.markdown()}\n\n{table.note}"
     for budget in ("standard", "paper"):
         for table in make_tables("all", published(budget, results)):
             name = f"{budget} {table.name}"
@@ -223,10 +232,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("runs", type=Path, nargs="*")
     parser.add_argument("--noise", metavar="FOLDER", type=Path)
+    parser.add_argument("--photos", metavar="FILE", type=Path)
     options = parser.parse_args()
     paths = options.runs
     if options.noise:
         publish_noise(options.noise)
+    if options.photos:
+        write_json(RESULTS / "photos" / PHOTOS, read_photos(options.photos).model_dump(mode="json"))
     for path in paths:
         check(RunFolder(path))
     for path in paths:
@@ -241,6 +253,9 @@ def main() -> None:
         runs = {label: RESULTS / row.config("standard").name for label, row in FIGURES[number].rows.items()}
         if all(run.exists() for run in runs.values()):
             draw(number, runs, RESULTS / "figures")
+    for path in write_dimensions_figure(published("standard"), RESULTS / "figures"):
+        if path.suffix != ".svg":
+            path.unlink()
     for page in PAGES:
         with write_then_rename(page) as temporary:
             temporary.write_text(filled(page.read_text()))

@@ -13,10 +13,13 @@ from gaussproto.data.load import Split, load_data
 from gaussproto.errors import InputError
 from gaussproto.evaluation.protocol import ROUNDS, evaluate, usual_shots, usual_ways
 from gaussproto.evaluation.robustness import damage_study
-from gaussproto.evaluation.sampled import usual_episodes
+from gaussproto.evaluation.sampled import EPISODES, usual_episodes
+from gaussproto.paper.comparisons import photo_tables, write_dimensions_figure
 from gaussproto.paper.figures import FIGURES, write_figures
 from gaussproto.paper.noise import measure_study, trained_networks
 from gaussproto.paper.noise_figures import write_noise_figures
+from gaussproto.paper.noise_tables import noise_tables
+from gaussproto.paper.photos import measure_photos
 from gaussproto.paper.row import Budget, Row, unique
 from gaussproto.paper.rows import ROWS, TABLES, TARGETS
 from gaussproto.paper.tables import caveats, empty_tables, hardware, make_tables, read_runs, write_tables
@@ -26,12 +29,14 @@ from gaussproto.runs.checkpoint import load_checkpoint
 from gaussproto.runs.folder import RunFolder, load_checkpoints, load_network
 from gaussproto.runs.metrics import CurvePoint, LogRecord, Metrics
 from gaussproto.runs.noise import read_noise
+from gaussproto.runs.photos import read_photos
 from gaussproto.setting_types import Norm
 from gaussproto.table import Table
 from gaussproto.training.train import RunResult, train
 
 DONE_BEFORE = 2.0  # seconds; a run that takes less was already trained and scored
-NOISE_TARGET = "noise"
+NOISE_TARGET, PHOTOS_TARGET = "noise", "photos"
+QUICK_PHOTO_TESTS = 100  # test episodes at the budget quick
 QUICK_CLASSES = 200  # test classes at the budget quick; scoring all would take longer than training
 
 
@@ -140,6 +145,10 @@ def reproduce(
     if target == NOISE_TARGET or (target == "all" and trained_networks(folder)):
         say("measuring wrong labels and corrupted images")
         measure_study(folder, folder / NOISE_TARGET, split.test, wanted.data, progress)
+    if target == PHOTOS_TARGET:
+        say("measuring the networks on the same episodes, and on corrupted photos")
+        episodes = QUICK_PHOTO_TESTS if budget == "quick" else EPISODES
+        measure_photos(folder, folder / "photos.json", split.test, wanted.data, episodes, progress)
     return _show(target, budget, wanted.data, folder, data_root, progress)
 
 
@@ -159,21 +168,25 @@ def _show(
     target: str, budget: Budget, data: str, folder: Path, data_root: Path | None, progress: Progress
 ) -> Reproduction:
     runs = read_runs(folder)
-    noise = folder / NOISE_TARGET / "noise.json"
+    noise, photos = folder / NOISE_TARGET / "noise.json", folder / "photos.json"
     study = read_noise(noise) if noise.exists() else None
-    tables = make_tables(target, runs, study)
-    page = write_tables(runs, budget, data, folder / "tables.md", study)
+    more = noise_tables(study) if study else []
+    more += photo_tables(read_photos(photos)) if photos.exists() else []
+    tables = make_tables(target, runs, more)
+    page = write_tables(runs, budget, data, folder / "tables.md", more)
     draws = target in ("figures", "all")
     figures, left_out = write_figures(folder, folder / "figures", data_root, progress) if draws else ([], [])
     if study and target in (NOISE_TARGET, "all"):
         figures += write_noise_figures(study, noise.parent)
         left_out += study.left_out
+    if target in ("dimensions", "all"):
+        figures += write_dimensions_figure(runs, folder / "figures")
     return Reproduction(
         folder,
         tables=tuple(tables),
         notes=(
             *dict.fromkeys(table.note for table in tables),
-            *empty_tables(target, runs, study),
+            *empty_tables(target, runs, more),
             *caveats(budget, data),
         ),
         hardware=hardware(runs),

@@ -1,6 +1,6 @@
 """Tables of the paper's numbers beside ours, from the `metrics.json` of runs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,17 +9,14 @@ from gaussproto.config import read_config
 from gaussproto.files import write_then_rename
 from gaussproto.formulas.interval import student_interval
 from gaussproto.paper import rows
-from gaussproto.paper.noise_tables import noise_tables
-from gaussproto.paper.row import QUICK_SEED_EPISODES, SEED_EPISODES, Budget, PaperScore, Row, Task
+from gaussproto.paper.cells import NOT_RUN, Runs, cell, find_score, measured_rows, missing_rows, paper_cell
+from gaussproto.paper.comparisons import dimensions_table, vinyals_table
+from gaussproto.paper.row import QUICK_SEED_EPISODES, SEED_EPISODES, Budget, Task
 from gaussproto.paper.rows import LITERATURE_TASKS, TABLES
-from gaussproto.runs.metrics import DamageStudy, Metrics, Score, read_metrics, score_text
-from gaussproto.runs.noise import NoiseStudy
+from gaussproto.runs.metrics import DamageStudy, Metrics, read_metrics, score_text
 from gaussproto.setting_types import Norm
 from gaussproto.table import Table
 
-Runs = Mapping[str, Metrics]  # by the name of the row
-
-NOT_RUN = "-"
 NORMS: tuple[Norm, ...] = ("running", "batch")
 MINUTES = "minutes of training"
 CLEAN: tuple[Task, ...] = ((20, 1), (20, 5))
@@ -59,18 +56,21 @@ def read_run(folder: Path) -> Metrics:
     return metrics.model_copy(update={"evaluations": tuple(e for e in metrics.evaluations if e.data == data)})
 
 
-def make_tables(target: str, runs: Runs, study: NoiseStudy | None = None) -> list[Table]:
-    """Return the tables of a target, or all of them, with what was measured of the runs. Empty ones are left out."""
-    tables = _all_tables(runs, study)
+def make_tables(target: str, runs: Runs, more: Sequence[Table] = ()) -> list[Table]:
+    """Return the tables of a target, or all of them, with what was measured of the runs and `more`, those of studies.
+
+    Empty tables are left out.
+    """
+    tables = _all_tables(runs, more)
     return [table for table in tables if table.rows and (table.name == target or target not in TABLES)]
 
 
-def empty_tables(target: str, runs: Runs, study: NoiseStudy | None = None) -> list[str]:
+def empty_tables(target: str, runs: Runs, more: Sequence[Table] = ()) -> list[str]:
     """Return what is missing for the tables of a target that would be empty."""
-    return [table.missing_text for table in _all_tables(runs, study) if table.name == target and not table.rows]
+    return [table.missing_text for table in _all_tables(runs, more) if table.name == target and not table.rows]
 
 
-def _all_tables(runs: Runs, study: NoiseStudy | None) -> list[Table]:
+def _all_tables(runs: Runs, more: Sequence[Table]) -> list[Table]:
     return [
         _against_paper("verification", "Small encoder, 20-way", runs, 20),
         _against_paper("results", "Big encoder, 20-way", runs, 20),
@@ -78,13 +78,15 @@ def _all_tables(runs: Runs, study: NoiseStudy | None) -> list[Table]:
         _distances(runs),
         _damaged_supports(runs),
         _seeds(runs),
-        *(noise_tables(study) if study else ()),
+        *more,
+        dimensions_table(runs),
+        vinyals_table(runs),
         _comparison(runs),
     ]
 
 
-def write_tables(runs: Runs, budget: Budget, data: str, path: Path, study: NoiseStudy | None = None) -> Path:
-    tables = make_tables("all", runs, study)
+def write_tables(runs: Runs, budget: Budget, data: str, path: Path, more: Sequence[Table] = ()) -> Path:
+    tables = make_tables("all", runs, more)
     texts = ((f"## {table.title}", table.markdown(), table.missing_text, table.note) for table in tables)
     parts = ["\n\n".join(filter(None, text)) for text in texts]
     head = [f"# The paper's tables, budget {budget}, on {data}", *caveats(budget, data)]
@@ -94,41 +96,21 @@ def write_tables(runs: Runs, budget: Budget, data: str, path: Path, study: Noise
     return path
 
 
+OWN_DATA = {row.config("standard").data.data for rows in TABLES.values() for row in rows}  # of some target
+
+
 def caveats(budget: Budget, data: str) -> list[str]:
     notes = {
         "quick": "Each run trained for a minute or two and was scored on some of the test classes, so the numbers mean "
         "nothing.",
         "paper": "Rows that are not in the paper, and the short runs with several seeds, use our recipe.",
     }
-    of_data = [] if data == "omniglot" else [f"The paper's numbers are for Omniglot, ours for {data}."]
+    of_data = [] if data in OWN_DATA else [f"The paper's numbers are for Omniglot, ours for {data}."]
     return [note for name, note in notes.items() if name == budget] + of_data
-
-
-def find_score(metrics: Metrics, task: Task, norm: Norm = "running", checkpoint: str = "top") -> Score | None:
-    evaluations = (
-        e for e in metrics.evaluations if (e.norm, e.checkpoint, e.within_alphabet) == (norm, checkpoint, False)
-    )
-    return next(filter(None, (evaluation.find(*task) for evaluation in evaluations)), None)
-
-
-def cell(score: Score | None) -> str:
-    return score.text() if score else NOT_RUN
-
-
-def paper_cell(score: PaperScore | None) -> str:
-    return score_text(score[0], std=score[1]) if score else ""
 
 
 def hardware(runs: Runs) -> str:
     return "; ".join(sorted({metrics.machine.processor for metrics in runs.values() if metrics.machine}))
-
-
-def _measured(runs: Runs, shown: Sequence[Row]) -> list[tuple[Row, Metrics]]:
-    return [(row, runs[row.name]) for row in shown if row.name in runs]
-
-
-def _missing(runs: Runs, shown: Sequence[Row]) -> tuple[str, ...]:
-    return tuple(f"`{row.name}`" for row in shown if row.name not in runs)
 
 
 def _minutes(metrics: Metrics) -> str:
@@ -144,10 +126,10 @@ def _against_paper(name: str, title: str, runs: Runs, way: int) -> Table:
     columns = ("run", "model", "1-shot: paper", *ours, "5-shot: paper", *ours, MINUTES)
     lines = []
     of_paper = [row for row in TABLES[name] if (way, 1) in row.paper]
-    for row, run in _measured(runs, of_paper):
+    for row, run in measured_rows(runs, of_paper):
         one, five = ((paper_cell(row.paper[way, k]), *_both_norms(run, (way, k))) for k in (1, 5))
         lines.append((f"`{row.name}`", row.label, *one, *five, _minutes(run)))
-    return Table(name, title, columns, tuple(lines), SCORES_NOTE, missing=_missing(runs, of_paper))
+    return Table(name, title, columns, tuple(lines), SCORES_NOTE, missing=missing_rows(runs, of_paper))
 
 
 def _both_norms(metrics: Metrics, task: Task) -> list[str]:
@@ -157,10 +139,10 @@ def _both_norms(metrics: Metrics, task: Task) -> list[str]:
 def _distances(runs: Runs) -> Table:
     columns = ("run", "distance", "1-shot, running", "batch", "5-shot, running", "batch", MINUTES)
     lines = []
-    for row, run in _measured(runs, TABLES["distances"]):
+    for row, run in measured_rows(runs, TABLES["distances"]):
         scores = (*_both_norms(run, (20, 1)), *_both_norms(run, (20, 5)))
         lines.append((f"`{row.name}`", row.label, *scores, _minutes(run)))
-    title, missing = "Distances, small encoder, vanilla, 20-way", _missing(runs, TABLES["distances"])
+    title, missing = "Distances, small encoder, vanilla, 20-way", missing_rows(runs, TABLES["distances"])
     return Table("distances", title, columns, tuple(lines), SCORES_NOTE, missing=missing)
 
 
@@ -168,10 +150,10 @@ def _damaged_supports(runs: Runs) -> Table:
     columns = ("run", "model", *CLEAN_AND_DAMAGED, "precision: clean, damaged", "higher on clean")
     lines = []
     shown = (*TABLES["verification"], *TABLES["results"], *TABLES["ours"])
-    for row, run in _measured(runs, shown):
+    for row, run in measured_rows(runs, shown):
         accuracies = [NOT_RUN if each is None else score_text(each) for each in _accuracies(run)]
         lines.append((f"`{row.name}`", row.label, *accuracies, *_precisions(run)))
-    return Table("ours", "Bad supports", columns, tuple(lines), DAMAGE_NOTE, missing=_missing(runs, TABLES["ours"]))
+    return Table("ours", "Bad supports", columns, tuple(lines), DAMAGE_NOTE, missing=missing_rows(runs, TABLES["ours"]))
 
 
 def _accuracies(metrics: Metrics) -> list[float | None]:
@@ -207,7 +189,7 @@ def _seeds(runs: Runs) -> Table:
         accuracies = np.array(each, dtype=float)  # (seeds, 2, columns) in %; None becomes nan
         accuracies = accuracies[~np.isnan(accuracies).all(axis=2).any(axis=1)]  # seeds that both networks have
         if not len(accuracies):
-            missing += [f"`{row.name}`" for row in pair if not _measured(runs, rows.REPEATED[row.name])]
+            missing += [f"`{row.name}`" for row in pair if not measured_rows(runs, rows.REPEATED[row.name])]
             continue
         seeds = str(len(accuracies))
         for i, row in enumerate(pair):
@@ -243,7 +225,7 @@ def mean_and_interval(differences: np.ndarray) -> str:
 
 
 def _comparison(runs: Runs) -> Table:
-    measured = _measured(runs, TABLES["comparison"])
+    measured = measured_rows(runs, TABLES["comparison"])
     lines: list[tuple[str, ...]] = [(name, rows.LITERATURE_SPLIT, *quotes) for name, quotes in rows.LITERATURE.items()]
     for row in TABLES["comparison"]:
         quotes = (paper_cell(row.paper[task]) for task in LITERATURE_TASKS)
@@ -253,6 +235,6 @@ def _comparison(runs: Runs) -> Table:
             scores = (find_score(run, task, norm) for task in LITERATURE_TASKS)
             lines.append((f"ours, `{row.name}`, {norm}", rows.PAPER_SPLIT, *map(cell, scores)))
     columns = ("model", "characters: train / test", *(f"{way}-way {shot}-shot" for way, shot in LITERATURE_TASKS))
-    title, missing = "The literature, as the paper quotes it", _missing(runs, TABLES["comparison"])
+    title, missing = "The literature, as the paper quotes it", missing_rows(runs, TABLES["comparison"])
     note = COMPARISON_NOTE + SCORES_NOTE
     return Table("comparison", title, columns, tuple(lines) if measured else (), note, missing=missing)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import weakref
 import zlib
 from pathlib import Path
 from typing import Any
@@ -30,8 +31,11 @@ class MappedFile:
         starts: where each array begins in the file.
     """
 
-    def __init__(self, path: Path, what: str, content: mmap.mmap, header: dict[str, Any], start: int) -> None:
-        self.path, self._what = path, what
+    def __init__(
+        self, path: Path, what: str, content: mmap.mmap, header: dict[str, Any], start: int, handle: int
+    ) -> None:
+        self.path, self._what, self._handle = path, what, handle
+        weakref.finalize(self, os.close, handle)
         self.metadata: dict[str, str] = header[METADATA]
         self.arrays: dict[str, np.ndarray] = {}
         self.starts: dict[str, int] = {}
@@ -53,6 +57,12 @@ class MappedFile:
             raise self._damaged()
         if any(len(self.arrays[name + OF_BLOCKS]) != len(blocks) for name, blocks in self._open.items()):
             raise self._damaged()
+
+    @property
+    def own_path(self) -> str | None:
+        """A path of this very file, even if another one has taken its name since, or None where there is none."""
+        paths = (f"{folder}/{self._handle}" for folder in ("/proc/self/fd", "/dev/fd"))
+        return next(filter(os.path.exists, paths), None)
 
     def _bytes(self, name: str) -> memoryview:
         start = self.starts[name]
@@ -99,7 +109,7 @@ def map_arrays(path: Path, what: str) -> MappedFile | None:
             if PART not in header.get(METADATA, {}):
                 return None
             content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            return MappedFile(path, what, content, header, 8 + length)
+            return MappedFile(path, what, content, header, 8 + length, os.dup(file.fileno()))
         except InputError:
             raise
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError, OSError) as error:

@@ -1,5 +1,7 @@
 """Laws of large galleries, at a small size: they answer as a fresh `fit` does, from memory and from a mapped file."""
 
+import sys
+import threading
 from itertools import count
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import gaussproto as gp
 from gaussproto.classifier import known, search
 from gaussproto.classifier.estimator import GaussianPrototypeClassifier
 from gaussproto.errors import InputError
+from gaussproto.formulas.nearest import ExactSearch
 
 C, D = 60, 4
 NUMBER = count()
@@ -23,7 +26,7 @@ def small_is_large(monkeypatch):
     monkeypatch.setattr(known, "LARGE", 20)
     monkeypatch.setattr(known, "STEADY", 0.5)
     monkeypatch.setattr(search, "MANY", 30)
-    monkeypatch.setattr(search, "PROBES", 1000)  # all lists
+    monkeypatch.setattr(search, "PLANS", ((1000, 14),))  # all lists
     monkeypatch.setattr(search, "CANDIDATES", 1000)
     monkeypatch.setattr(search, "SAMPLE", 8)
     monkeypatch.setattr("gaussproto.classifier.estimator.FEW", 10)
@@ -158,7 +161,8 @@ def saved(request, tmp_path):
 
 def test_a_mapped_gallery_answers_changes_and_is_saved_again(saved):
     clf, path, queries = saved
-    opened = gp.load(path).set_params(search=clf.search)
+    opened = gp.load(path)
+    assert opened.search == clf.search
     assert isinstance(opened.example_embeddings_.base, np.ndarray) or not opened.example_embeddings_.flags.owndata
     np.testing.assert_array_equal(opened.predict(queries), clf.predict(queries))
     for each in (clf, opened):
@@ -171,7 +175,7 @@ def test_a_mapped_gallery_answers_changes_and_is_saved_again(saved):
 def test_a_gallery_without_faiss_is_searched_exactly_and_says_so_once(saved, monkeypatch):
     clf, path, queries = saved
     monkeypatch.setattr(search, "has_faiss", lambda: False)
-    opened = gp.load(path)
+    opened = gp.load(path).set_params(search="auto")
     with pytest.warns(UserWarning, match=r"pip install 'gaussproto\[gallery\]'"):
         np.testing.assert_array_equal(opened.predict(queries), clf.predict(queries))
     opened.predict(queries)  # warnings are errors
@@ -205,6 +209,83 @@ def test_damage_of_anything_else_is_found_on_opening(saved):
         damaged.write_bytes(content)
         with pytest.raises(InputError, match="is a damaged gallery"):
             gp.load(damaged)
+
+
+@pytest.mark.parametrize("change", ["replaced", "smaller", "gone"])
+def test_a_loaded_gallery_stays_what_it_was_when_its_file_changes(saved, change):
+    clf, path, queries = saved
+    opened = gp.load(path)
+    if change == "gone":
+        path.unlink()
+    else:
+        X, y, _ = vectors(seed=5, classes=C if change == "replaced" else 25)
+        classifier().fit(X, y).save(path)
+    np.testing.assert_array_equal(opened.predict(queries), clf.predict(queries))
+
+
+@pytest.mark.parametrize("engine", ["exact", "faiss"])
+def test_answers_while_another_thread_changes_the_gallery(engine):
+    """Classes that nobody touches are found at any moment, whatever is added, removed and joined meanwhile."""
+    if engine == "faiss":
+        pytest.importorskip("faiss")
+    X, y, _ = vectors(classes=200)
+    clf = classifier(search=engine).fit(X, y)
+    untouched = slice(0, 100)
+    expected, wrong, done = np.array(y[untouched]), [], threading.Event()
+
+    def ask():
+        while not done.is_set():
+            wrong.extend(np.flatnonzero(clf.predict(X[untouched]) != expected).tolist())
+
+    askers = [threading.Thread(target=ask) for _ in range(2)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for asker in askers:
+            asker.start()
+        for i in range(100, 160):
+            clf.partial_fit(X[i : i + 1] + 50, [f"new {i}"]).forget(f"c{i:03d}")
+            assert len(clf.classes_) == 200  # joins
+    finally:
+        done.set()
+        sys.setswitchinterval(interval)
+        for asker in askers:
+            asker.join()
+    assert not wrong
+
+
+@pytest.mark.parametrize(("spread", "clusters"), [(0.0, 20), (0.5, 400)])
+def test_an_index_keeps_the_promise_of_its_plan(monkeypatch, spread, clusters):
+    """It compares with as many lists as these classes need. Without clusters, and with precisions, it needs most."""
+    pytest.importorskip("faiss")
+    monkeypatch.setattr(search, "PLANS", ((4, 6), (16, 30), (400, 100)))
+    rng = np.random.default_rng(0)
+    means = rng.normal(size=(clusters, 16))
+    p = means[rng.integers(clusters, size=4000)] + 0.5 * rng.normal(size=(4000, 16))
+    s = np.exp(spread * rng.normal(size=(4000, 1))) if spread else None
+    index = search.Index.of_classes("euclidean", p, s)
+    queries = p[rng.permutation(4000)[:400]] + 0.1 * rng.normal(size=(400, 16))
+    found = search.FaissSearch(p, s, index, lambda name, rows: None)(queries, 1)
+    truth = ExactSearch("euclidean", p, s)(queries, 1)
+    assert index.plan[2] >= 990
+    assert (found.classes == truth.classes).mean() >= 0.98
+    assert (index.plan[0] == 400) == bool(spread)
+
+
+def test_an_index_that_cannot_keep_it_says_so(monkeypatch):
+    pytest.importorskip("faiss")
+    monkeypatch.setattr(search, "PLANS", ((1, 1),))
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 24))
+    with pytest.warns(UserWarning, match="hard to search: the index finds the nearest class of"):
+        classifier(search="faiss").fit(X, list(range(2000))).predict(X[:1])
+
+
+def test_numbers_that_are_too_large_for_single_precision(saved):
+    clf, _, queries = saved
+    clf.partial_fit(np.full((1, D), 1e200), ["far"])
+    assert "far" not in clf.predict(queries)
+    assert clf.predict(np.full((1, D), 1e200)).tolist() == ["far"]
 
 
 def test_searches_that_do_not_exist(saved):

@@ -6,20 +6,18 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gaussproto.classifier.confidence import Confidence
-    from gaussproto.classifier.estimator import GaussianPrototypeClassifier
+    from gaussproto.classifier.confidence import TopClasses
 
 COLUMNS = ["image", "rank", "label", "probability", "distance", "unknown", "problem"]
 NO_INK = "found no ink"
 
 
-def answers_of(clf: GaussianPrototypeClassifier, found: Confidence, k: int) -> Iterator[dict[str, Any]]:
-    """Yield for each image its k nearest classes, nearest first, and whether it is unknown."""
-    labels = clf.classes_.tolist()
-    parts = found.names, found.distances, found.probabilities, found.unknown, found.blank
-    for name, d, p, unknown, blank in zip(*parts, strict=True):
-        nearest = d.argsort(kind="stable")[:k]
-        top = [{"label": labels[c], "probability": float(p[c]), "distance": float(d[c])} for c in nearest]
+def answers_of(found: TopClasses) -> Iterator[dict[str, Any]]:
+    """Yield for each image its nearest classes, nearest first, and whether it is unknown."""
+    labels, d, p = (each.tolist() for each in found[:3])
+    for i, (name, unknown, blank) in enumerate(zip(found.names, found.unknown, found.blank, strict=True)):
+        classes = zip(labels[i], p[i], d[i], strict=True)
+        top = [{"label": label, "probability": share, "distance": far} for label, share, far in classes]
         yield {"image": name, "unknown": bool(unknown), "blank": bool(blank), "top": top}
 
 

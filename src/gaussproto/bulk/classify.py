@@ -40,8 +40,8 @@ class AnswerWork:
         good = prepared.good.tolist()
         if good:
             seen = Images([prepared.paths[i] for i in good], None, prepared.pixels, prepared.blank, [])
-            found = self.clf.confidence_of(self.clf.encoder_.embed(prepared.pixels), seen)
-            answers |= dict(zip(good, answers_of(self.clf, found, self.top), strict=True))
+            found = self.clf.top_of(self.clf.encoder_.embed(prepared.pixels), seen, self.top)
+            answers |= dict(zip(good, answers_of(found), strict=True))
         in_order = [answers[i] for i in range(len(prepared.paths))]
         return list(csv_lines(in_order)) if self.csv else answer_table(in_order)
 
@@ -112,7 +112,7 @@ def _warn(clf: GaussianPrototypeClassifier, sample: list[str]) -> None:
     """Warn as `confidence` does, for example of images unlike the examples. Blank ones are counted in the result."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "found no ink", ImageWarning)
-        clf.confidence(sample)
+        clf.top(sample, 1)
 
 
 def check_answers_file(out: Path) -> None:

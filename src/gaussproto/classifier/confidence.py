@@ -9,6 +9,7 @@ import numpy as np
 
 from gaussproto.classifier.encoders.card import Card
 from gaussproto.classifier.examples import Examples
+from gaussproto.classifier.view import View
 from gaussproto.errors import ImageWarning, InputError
 from gaussproto.formulas.confidence import (
     check_rate,
@@ -27,6 +28,29 @@ Weights = Literal["precision", "uniform"]  # what an example counts in its proto
 PAIRS = 1_000_000  # distances of a block
 FIRST = 8  # classes with which an image is compared at first, to reject it
 ROUNDING = 1e-6  # a Euclidean distance below this share of the largest is a rounding error
+
+
+class TopClasses(NamedTuple):
+    """The k nearest of many classes, for N images.
+
+    Attributes:
+        labels: (N, k) the labels of the classes, the nearest first.
+        distances: (N, k) the distances to their prototypes.
+        probabilities: (N, k) their probabilities if the image shows one of these k classes.
+        rest: (N,) a bound of the probability of all other classes together. With p from `probabilities`, the
+            probability among all classes is between p * (1 - rest) and p.
+        unknown: (N,) whether the image is far from every class, or blank. All False without `reject`.
+        names: (N,) the file of each image, or "".
+        blank: (N,) whether no ink was found in the image.
+    """
+
+    labels: np.ndarray
+    distances: np.ndarray
+    probabilities: np.ndarray
+    rest: np.ndarray
+    unknown: np.ndarray
+    names: list[str]
+    blank: np.ndarray
 
 
 class Confidence(NamedTuple):
@@ -54,6 +78,12 @@ class Confidence(NamedTuple):
     images: list[Any] | np.ndarray | None
     blank: np.ndarray
     enlarged: np.ndarray
+
+    def top(self, classes: np.ndarray, k: int) -> TopClasses:
+        # The k nearest of these classes, for the commands. It has no docstring, so that the API reference omits it.
+        order = self.distances.argsort(axis=1, kind="stable")[:, :k]
+        d, p = (np.take_along_axis(each, order, axis=1) for each in self[:2])
+        return TopClasses(classes[order], d, p, np.zeros(len(d)), self.unknown, self.names, self.blank)
 
     def why_unknown(self, i: int) -> str | None:
         # For `explain`. It has no docstring, so that the API reference omits it.
@@ -83,27 +113,6 @@ class Thresholds(NamedTuple):
         different, of_class = np.unique(shots, return_inverse=True)
         scales = np.array([distance_scale(shot, *self.metric) for shot in different.tolist()])
         return np.asarray(self.normalised * scales[of_class.reshape(shots.shape)])
-
-
-class TopClasses(NamedTuple):
-    """The k nearest of many classes, for N images.
-
-    Attributes:
-        labels: (N, k) the labels of the classes, the nearest first.
-        distances: (N, k) the distances to their prototypes.
-        probabilities: (N, k) their probabilities if the image shows one of these k classes.
-        rest: (N,) a bound of the probability of all other classes together. With p from `probabilities`, the
-            probability among all classes is between p * (1 - rest) and p.
-        unknown: (N,) whether the image is far from every class, or blank. All False without `reject`.
-        names: (N,) the file of each image, or "".
-    """
-
-    labels: np.ndarray
-    distances: np.ndarray
-    probabilities: np.ndarray
-    rest: np.ndarray
-    unknown: np.ndarray
-    names: list[str]
 
 
 def check_parameters(temperature: Any, reject: Any, weights: Any = "precision", prototype: Any = "mean") -> None:
@@ -197,26 +206,26 @@ def _nothing(d: np.ndarray, distance: str) -> np.ndarray:
 
 
 def nearest_of_many(
-    find: Callable[[np.ndarray, int], Nearest], shots_at: Callable[[np.ndarray], np.ndarray], x: np.ndarray, k: int,
-    C: int, most_shot: int, thresholds: Thresholds | None, enlarged: np.ndarray,
-) -> tuple[Nearest, np.ndarray]:  # fmt: skip
-    """Return the k nearest of C classes and whether each image is unknown (N,), without the distances to all classes.
+    view: View, x: np.ndarray, k: int, thresholds: Thresholds | None, enlarged: np.ndarray
+) -> tuple[Nearest, np.ndarray]:
+    """Return the k nearest classes and whether each image is unknown (N,), without the distances to all classes.
 
     The nearest class need not be the one that knows the image, because a class of fewer examples has a higher limit.
     So more classes are compared until even the highest limit is below their distances.
     """
+    find, C = view.nearest, view.way
     if thresholds is None:
         return _finite(find(x, k)), np.zeros(len(x), dtype=bool)
     more = min(C, max(k, FIRST))
     found = _finite(find(x, more))
     unknown, open_ = np.isinf(enlarged), np.flatnonzero(~np.isinf(enlarged))
-    highest = float(thresholds.at(np.array([1, most_shot])).max())
+    highest = float(thresholds.at(np.array([1, view.most_shot])).max())
     several = found
     while len(open_):
         d, larger = several.distances, enlarged[open_]
         if len(d) != len(open_):
             d, several = d[open_], Nearest(several.classes[open_], d[open_])
-        limits = thresholds.at(shots_at(several.classes))
+        limits = thresholds.at(view.shots_at(several.classes))
         far = is_unknown(d, limits, larger, thresholds.metric[0])
         beyond = d[:, -1] > highest / larger + _nothing(d, thresholds.metric[0])[:, 0]
         done = beyond | (more == C)

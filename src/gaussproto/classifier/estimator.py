@@ -52,6 +52,7 @@ from gaussproto.classifier.known import Known
 from gaussproto.classifier.profile import Profile, warn_if_unlike, warn_of_blank
 from gaussproto.classifier.search import SearchParameter, check_search
 from gaussproto.classifier.suggest import Suggestion, check_number, most_valuable
+from gaussproto.classifier.view import View
 from gaussproto.data.labels import as_array, check_among, read_labels
 from gaussproto.errors import InputError, restored_on_error
 from gaussproto.files import megabytes, memory
@@ -62,6 +63,7 @@ from gaussproto.formulas.nearest import Nearest
 from gaussproto.formulas.trust import PrototypeRule
 
 FEW = 1000  # classes; an image is compared with all of them, and with a search among more
+PROBABLE = 100  # nearest classes, among which the commands give probabilities in galleries of many
 
 
 class _Arrays:
@@ -236,8 +238,8 @@ class GaussianPrototypeClassifier(
         """
         embedded, seen = self._embed(X)
         if self._known.way > FEW:
-            found, unknown = self._search(embedded, seen, 1)
-            labels = as_array(self._known.labels_at(found.classes[:, 0]))
+            found, unknown, view = self._search(embedded, seen, 1)
+            labels = as_array(view.labels_at(found.classes[:, 0]))
         else:
             thresholds, distance = self._thresholds(), self._metric[0]
             self._warn_once(thresholds)
@@ -269,15 +271,29 @@ class GaussianPrototypeClassifier(
             >>> found.labels.tolist(), found.distances.round(1).tolist(), found.rest.round(4).tolist()
             ([['a', 'b']], [[0.2, 0.8]], [0.2616])
         """
-        k = check_number(k, "classes to return")
+        return self.nearest_of(*self._embed(X), check_number(k, "classes to return"))
+
+    def nearest_of(self, embedded: Embedded[np.ndarray], seen: Images, k: int) -> TopClasses:
+        # Like `confidence_of`.
+        found, unknown, view = self._search(embedded, seen, k)
+        T = temperature_of(self.encoder_, self.temperature, self._known.mean_shot, *self._metric)
+        labels = as_array(view.labels_at(found.classes.ravel())).reshape(found.classes.shape)
+        rest = bound_of_rest(found.distances, view.way, T)
+        p = probabilities(found.distances, T)
+        return TopClasses(labels, found.distances, p, rest, unknown, seen.names, seen.blank)
+
+    def top_of(self, embedded: Embedded[np.ndarray], seen: Images, top: int) -> TopClasses:
+        # The answers of the commands. Among many classes, probabilities are among the nearest ones.
+        if self._known.way > FEW:
+            found = self.nearest_of(embedded, seen, max(top, PROBABLE))
+            return found._replace(**{name: getattr(found, name)[:, :top] for name in TopClasses._fields[:3]})
+        return self.confidence_of(embedded, seen).top(self.classes_, top)
+
+    def top(self, X: Any, top: int) -> TopClasses:
+        # Like `top_of`, for images.
         embedded, seen = self._embed(X)
-        known = self._known
-        k = min(k, known.way)
-        found, unknown = self._search(embedded, seen, k)
-        T = temperature_of(self.encoder_, self.temperature, known.mean_shot, *self._metric)
-        labels = as_array(known.labels_at(found.classes.ravel())).reshape(-1, k)
-        rest = bound_of_rest(found.distances, known.way, T)
-        return TopClasses(labels, found.distances, probabilities(found.distances, T), rest, unknown, seen.names)
+        self._warn_once(self._thresholds())
+        return self.top_of(embedded, seen, top)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability of each class.
@@ -525,18 +541,15 @@ class GaussianPrototypeClassifier(
             arrays = self._known.arrays = _Arrays(examples)
         return arrays
 
-    def _search(self, embedded: Embedded[np.ndarray], seen: Images, k: int) -> tuple[Nearest, np.ndarray]:
-        """Return the k nearest classes, and whether each image is unknown."""
+    def _search(self, embedded: Embedded[np.ndarray], seen: Images, k: int) -> tuple[Nearest, np.ndarray, View]:
+        """Return the k nearest classes, whether each image is unknown, and the classes that were searched."""
         check_search(self.search)
         known, metric, thresholds = self._known, self._metric, self._thresholds()
         self._warn_once(thresholds)
         self._check_size(embedded.x, known.size)
         enlarged = np.broadcast_to(enlarged_distances(embedded.s, seen.blank, thresholds, metric[0]), len(embedded.x))
-
-        def find(x: np.ndarray, n: int) -> Nearest:
-            return known.nearest(x, n, metric, self.search)
-
-        return nearest_of_many(find, known.shots_at, embedded.x, k, known.way, known.most_shot, thresholds, enlarged)
+        view = known.view(metric, self.search)
+        return *nearest_of_many(view, embedded.x, min(k, view.way), thresholds, enlarged), view
 
     def _distances(self, x: np.ndarray) -> np.ndarray:
         """Return (N, C) distances, in float64 so that a result does not depend on the other images."""

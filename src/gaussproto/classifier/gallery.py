@@ -16,7 +16,7 @@ from gaussproto.classifier.encoders.card import Encoder
 from gaussproto.classifier.examples import Examples, Weighing
 from gaussproto.classifier.known import Known, is_large
 from gaussproto.classifier.profile import Profile
-from gaussproto.classifier.search import ARRAYS, Index
+from gaussproto.classifier.search import ARRAYS, Index, SearchParameter
 from gaussproto.data.labels import from_json, to_json
 from gaussproto.errors import InputError, is_unicode, visible
 from gaussproto.files import lock_beside, locked
@@ -45,6 +45,7 @@ PARAMETERS = (
     "reject",
     "weights",
     "prototype",
+    "search",
 )
 
 
@@ -69,6 +70,7 @@ class Settings(BaseModel):
     reject: float | None = Field(default=None, ge=RATES[0], le=RATES[-1])
     weights: Weights = "precision"
     prototype: PrototypeRule = "mean"  # in galleries of earlier versions
+    search: SearchParameter = "auto"
     encoder_distance: DistanceName = "euclidean"  # what None means as the distance
     in_distance: bool = False  # whether the precision of a class is part of the distance
     calibration: Calibration | None = None  # of the weights at the time of saving
@@ -197,7 +199,7 @@ def _check_parts(
 
 def _index_of(file: MappedFile, C: int, prototypes: Embedded[np.ndarray]) -> Index:
     about = json.loads(file.metadata[INDEX])
-    place = file.path.resolve(), file.starts["index.lists"]
+    place = file, file.starts["index.lists"]
     parts = {name: file.arrays[f"index.{name}"] for name in ARRAYS}
     index = Index(distance=str(about["distance"]), E=int(about["E"]), **parts, file=place)
     index.check(C, prototypes.x.shape[1])

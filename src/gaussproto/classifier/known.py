@@ -27,10 +27,11 @@ from gaussproto.classifier.search import (
     has_faiss,
     make_finder,
 )
+from gaussproto.classifier.view import View
 from gaussproto.data.labels import PLAIN
 from gaussproto.errors import InputError
 from gaussproto.formulas.embedded import Embedded
-from gaussproto.formulas.nearest import ExactSearch, Nearest
+from gaussproto.formulas.nearest import ExactSearch
 from gaussproto.formulas.trust import Surroundings, evenly_spaced
 
 LARGE = 10_000  # classes; with more, a change leaves the other classes as they are
@@ -83,7 +84,7 @@ class Known:
 
     def _start(self) -> None:
         self._changed: dict[Hashable, _Changed] = {}
-        self._added: list[Hashable] = []  # the label of each slot after those of the gallery
+        self._added: list[tuple[Hashable, int]] = []  # label and shots of each slot after those of the gallery
         self._gone: set[int] = set()  # slots
         self._forgotten = 0  # classes of the gallery
         self._around: Surroundings | None = None
@@ -163,7 +164,7 @@ class Known:
             ]
             for label, one in zip(rows, changed, strict=True):  # from here on nothing fails
                 self._remove_slot(label)
-                self._added.append(label)
+                self._added.append((label, one.shots))
                 self._changed[label] = one
                 for _, tail in self._finders.values():
                     self._append(tail, one.prototype)
@@ -236,41 +237,12 @@ class Known:
             self._around = base.weighing.surroundings(base.embedded[rows], index, trust)
         return self._around
 
-    def nearest(self, x: np.ndarray, k: int, metric: Metric, search: SearchParameter) -> Nearest:
-        """Return the slots of the k nearest classes of the queries x (N, D), and their exact distances."""
+    def view(self, metric: Metric, search: SearchParameter) -> View:
+        """Return the classes as they are now, to search among them."""
         with self._lock:
-            base, tail = self._finder(metric, search)
-        found = base(x, k)
-        C = len(self._base.classes)
-        if len(self._added):
-            more = tail(x, k)
-            slots = np.where(more.classes < 0, -1, more.classes + C)
-            found = self._merged(Nearest(slots, more.distances), found, k)
-        return found
-
-    def _merged(self, a: Nearest, b: Nearest, k: int) -> Nearest:
-        """Return the k nearest of both. Of equally near classes, the first in the order of their labels comes first."""
-        slots, d = np.concatenate([a.classes, b.classes], axis=1), np.concatenate([a.distances, b.distances], axis=1)
-        place = slots.astype(np.float64)
-        ordered = np.sort(d, axis=1)
-        tied = np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1))
-        for i in tied.tolist():
-            C, classes = len(self._base.classes), self._base.classes
-            place[i] = [s if s < C else bisect_left(classes, self._added[s - C]) - 0.5 for s in slots[i].tolist()]
-        order = np.lexsort([place, d])[:, :k]
-        return Nearest(np.take_along_axis(slots, order, axis=1), np.take_along_axis(d, order, axis=1))
-
-    def labels_at(self, slots: np.ndarray) -> list[Hashable]:
-        C, classes = len(self._base.classes), self._base.classes
-        return [classes[slot] if slot < C else self._added[slot - C] for slot in slots.tolist()]
-
-    def shots_at(self, slots: np.ndarray) -> np.ndarray:
-        """Return the number of examples of the classes in these slots, in the same shape."""
-        C, flat = len(self._base.classes), slots.ravel()
-        shots = self._base.shots[np.minimum(flat, C - 1)]
-        for i in np.flatnonzero(flat >= C).tolist():
-            shots[i] = self._changed[self._added[flat[i] - C]].shots
-        return np.asarray(shots.reshape(slots.shape))
+            finder, tail = self._finder(metric, search)
+            base = self._base
+            return View(self.way, self.most_shot, base.classes, base.shots, self._added, finder, tail, self._lock)
 
     def stored(self, metric: Metric, search: SearchParameter) -> Index | None:
         """Return the index of the classes with all changes, to save it, or None if none is used."""
@@ -291,7 +263,7 @@ class Known:
             for slot in sorted(self._gone):
                 if slot < len(p):
                     finder.remove(slot)
-            for label in self._added:
+            for label, _ in self._added:
                 one = self._changed.get(label)
                 self._append(tail, one.prototype if one else Embedded(p[:1], None if s is None else s[:1]))
             for slot in self._gone:

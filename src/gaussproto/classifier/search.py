@@ -18,6 +18,7 @@ import numpy as np
 from gaussproto.errors import InputError, import_extra
 from gaussproto.formulas.expanded import Expansion, expansion_of
 from gaussproto.formulas.nearest import ExactSearch, Nearest, nearest_of_all, pair_distances
+from gaussproto.mapped import MappedFile
 
 SearchParameter = Literal["auto", "exact", "faiss"]
 Check = Callable[[str, np.ndarray | None], None]
@@ -26,15 +27,19 @@ MANY = 100_000  # classes above which `auto` takes FAISS
 LISTS = 4.0  # times the square root of the number of classes
 SAMPLE = 40  # classes of a list from which its centre is learned
 ROUNDS = 8  # of learning the centres
-PROBES = 48  # lists that a query is compared with
-CANDIDATES, SPARE = 2, 14  # compared exactly for each class that is asked for, and beside
+# Lists that a query is compared with, and candidates that are compared exactly beside those that are asked for. The
+# first plan is taken that finds the nearest class of enough difficult queries, which lie between two near classes.
+PLANS = ((48, 14), (96, 30), (192, 62), (384, 126), (768, 254))
+ENOUGH, DIFFICULT = 0.99, 512
+CANDIDATES = 2  # compared exactly for each class that is asked for
 LEVEL = 0.5  # of the logarithm of a precision, beside the numbers of a prototype, when similar classes are grouped
 BELOW = 2.0  # standard deviations by which the nearest classes of a list are nearer than their mean
 FAST = 16  # FAISS is several times as fast on vectors of a multiple of this size
 BLOCK = 1 << 16  # classes at once
 
 
-ARRAYS = ("middle", "units", "factors", "groups", "centres", "spread", "ranges", "sizes", "lists")  # of an index
+# Of an index. The lists come last.
+ARRAYS = ("middle", "units", "plan", "factors", "groups", "centres", "spread", "ranges", "sizes", "lists")
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +51,8 @@ class Index:
         E: numbers of a precision in the distance, or 0.
         middle: (D,) from which prototypes are measured.
         units: (2,) the unit of length, and that of precisions.
+        plan: (3,) the lists that a query is compared with, the candidates beside those that are asked for, and of how
+            many of a thousand difficult queries that finds the nearest class, int64.
         factors: (w,) by which expanded classes are multiplied; they give all numbers of a class the same influence.
         groups: (L, n) the middle of each list among similar classes, float32.
         centres: (L, w) the mean of the numbers of the classes of each list, float32.
@@ -60,6 +67,7 @@ class Index:
     E: int
     middle: np.ndarray
     units: np.ndarray
+    plan: np.ndarray
     factors: np.ndarray
     groups: np.ndarray
     centres: np.ndarray
@@ -67,13 +75,13 @@ class Index:
     ranges: np.ndarray
     sizes: np.ndarray
     lists: np.ndarray
-    file: tuple[Path, int] | None = None
+    file: tuple[MappedFile, int] | None = None
 
     def check(self, C: int, D: int) -> None:
         """Raise ValueError unless the arrays can be an index of C classes, so that FAISS reads nothing else."""
         L, w = self.centres.shape
         n = self.features(np.zeros((1, D)), np.ones((1, self.E)) if self.E else None).shape[1]
-        shapes = [(D,), (2,), self.factors.shape, (L, n), (L, w), (L, w) if self.E else (0, 0), (2 * w,), (L,)]
+        shapes = [(D,), (2,), (3,), self.factors.shape, (L, n), (L, w), (L, w) if self.E else (0, 0), (2 * w,), (L,)]
         parts = [getattr(self, name) for name in ARRAYS[:-1]]
         good = [part.shape for part in parts] == shapes and all(np.isfinite(part).all() for part in parts)
         zero = np.zeros((1, D))
@@ -82,6 +90,8 @@ class Index:
         types = [part.dtype for part in (self.groups, self.centres, self.spread, self.ranges, self.sizes, self.lists)]
         if types != [np.float32] * 4 + [np.int64] * 2 or (self.sizes < 0).any() or self.sizes.sum() != C:
             raise ValueError(f"its index does not have {C} classes")
+        if self.plan.dtype != np.int64 or not (self.plan > 0).all():
+            raise ValueError("the plan of its index is not of positive numbers")
 
     @property
     def width(self) -> int:
@@ -109,7 +119,8 @@ class Index:
         none = np.empty((0, 0), dtype=np.float32)
         units, E = np.array([expansion.unit, expansion.scale]), expansion.E
         sizes = np.empty(0, dtype=np.int64)
-        index = cls(distance, E, expansion.middle, units, none, none, none, none, none, sizes, sizes)
+        plan = np.array([*PLANS[0], 1000])
+        index = cls(distance, E, expansion.middle, units, plan, none, none, none, none, none, sizes, sizes)
         like = index._plain_queries(p[np.sort(rng.permutation(C)[:BLOCK])])
         factors = np.sqrt((like.astype(np.float64) ** 2).mean(axis=0)) if E else np.ones(like.shape[1])
         index = replace(index, factors=np.maximum(factors, 1e-6).astype(np.float32))
@@ -130,7 +141,24 @@ class Index:
         spread = np.zeros_like(centres)
         np.add.at(spread, of, residual.astype(np.float64) ** 2)
         index = replace(index, ranges=ranges, spread=(spread / counts).astype(np.float32) if E else none)
-        return index.filled(*index.encoded(p, s))
+        return index.filled(*index.encoded(p, s)).planned(p, s)
+
+    def planned(self, p: np.ndarray, s: np.ndarray | None) -> Index:
+        """Return the index with the first plan that is good enough for these classes, or the last."""
+        rng = np.random.default_rng(2)
+        some = np.sort(rng.permutation(len(p))[:DIFFICULT])
+        other = _nearest_in_parts(self.distance, p, s, p[some], 2).classes
+        other = np.where(other[:, 0] == some, other[:, -1], other[:, 0])
+        share = rng.uniform(0, 0.5, size=(len(some), 1))
+        x = (1 - share) * p[some] + share * p[other]
+        truth = _nearest_in_parts(self.distance, p, s, x, 1).distances[:, 0]
+        for probes, spare in PLANS:
+            index = replace(self, plan=np.array([probes, spare, 1]))
+            found = FaissSearch(p, s, index, lambda name, rows: None)(x, 1).distances[:, 0]
+            right = float((found <= truth * (1 + 1e-9)).mean())
+            if right >= ENOUGH or (probes >= len(self.sizes) >= 1 and spare >= PLANS[-1][1]):
+                break
+        return replace(index, plan=np.array([probes, spare, max(1, int(1000 * right))]))
 
     def features(self, p: np.ndarray, s: np.ndarray | None) -> np.ndarray:
         """Return what makes classes similar (C, n), float32: their prototypes, and how precise they are."""
@@ -226,8 +254,9 @@ class Index:
         index = faiss.IndexIVFScalarQuantizer(flat, w, L, faiss.ScalarQuantizer.QT_8bit, metric, True)
         faiss.copy_array_to_vector(np.ascontiguousarray(self.ranges), index.sq.trained)
         index.is_trained = True
-        if self.file is not None and hasattr(faiss, "OnDiskInvertedLists"):
-            index.replace_invlists(self._mapped(faiss), True)
+        path = self.file and self.file[0].own_path
+        if path and hasattr(faiss, "OnDiskInvertedLists"):
+            index.replace_invlists(self._mapped(faiss, path), True)
         else:
             content = np.ascontiguousarray(self.lists).view(np.uint8)
             for number, (size, start) in enumerate(zip(self.sizes.tolist(), self.offsets.tolist(), strict=False)):
@@ -238,12 +267,12 @@ class Index:
         index.ntotal = int(self.sizes.sum())
         return index
 
-    def _mapped(self, faiss: Any) -> Any:
+    def _mapped(self, faiss: Any, path: str) -> Any:
         assert self.file is not None
-        path, begin = self.file
+        _, begin = self.file
         lists = faiss.OnDiskInvertedLists()
         lists.nlist, lists.code_size, lists.read_only = len(self.sizes), self.width, True
-        lists.filename, lists.totsize = str(path), path.stat().st_size
+        lists.filename, lists.totsize = path, Path(path).stat().st_size
         for size, start in zip(self.sizes.tolist(), self.offsets.tolist(), strict=False):
             one = faiss.OnDiskOneList()
             one.size, one.capacity, one.offset = size, padded(size), begin + start
@@ -292,11 +321,12 @@ class FaissSearch:
 
     def __call__(self, x: np.ndarray, k: int) -> Nearest:
         """Return the k nearest classes of the queries x (N, D)."""
-        candidates = self._candidates(x, CANDIDATES * k + SPARE, PROBES)
+        probes, spare, _ = self.index.plan.tolist()
+        candidates = self._candidates(x, CANDIDATES * k + spare, probes)
         found = self._exact(x, candidates, k)
         few = found.classes[:, min(k, int((~self.removed).sum())) - 1] < 0
         if few.any():  # the lists were nearly empty
-            candidates = self._candidates(x[few], CANDIDATES * k + SPARE, len(self.index.sizes))
+            candidates = self._candidates(x[few], CANDIDATES * k + spare, len(self.index.sizes))
             again = self._exact(x[few], candidates, k)
             if (again.classes[:, 0] < 0).any():  # the numbers of a query were too large
                 again = nearest_of_all(self.index.distance, x[few], self.p, self.s, self.removed, k)
@@ -338,6 +368,18 @@ class FaissSearch:
         return Nearest.first(rows, classes, d, len(x), k)
 
 
+def _nearest_in_parts(distance: str, p: np.ndarray, s: np.ndarray | None, x: np.ndarray, k: int) -> Nearest:
+    """Return the k nearest classes exactly, with a part of the classes in memory at a time."""
+    best = Nearest(np.empty((len(x), 0), dtype=int), np.empty((len(x), 0)))
+    for i in range(0, len(p), BLOCK):
+        found = ExactSearch(distance, p[i : i + BLOCK], None if s is None else s[i : i + BLOCK])(x, k)
+        classes = np.concatenate([best.classes, found.classes + i], axis=1)
+        d = np.concatenate([best.distances, found.distances], axis=1)
+        order = d.argsort(axis=1, kind="stable")[:, :k]
+        best = Nearest(np.take_along_axis(classes, order, axis=1), np.take_along_axis(d, order, axis=1))
+    return best
+
+
 Finder = ExactSearch | FaissSearch
 
 
@@ -354,6 +396,16 @@ def check_search(search: Any) -> None:
         raise InputError(f"search must be one of auto, exact, faiss (found {search!r})")
 
 
+def _warn_of_misses(index: Index) -> None:
+    right = int(index.plan[2])
+    if right < 1000 * ENOUGH:
+        warnings.warn(
+            f"these classes are hard to search: the index finds the nearest class of {right / 10:g} % of difficult "
+            "images; for all of them, pass search='exact', which is slower",
+            stacklevel=2,
+        )
+
+
 def make_finder(
     distance: str, p: np.ndarray, s: np.ndarray | None, search: SearchParameter, stored: Index | None, check: Check
 ) -> Finder:
@@ -365,6 +417,7 @@ def make_finder(
                 check("prototypes", None)
             index = stored if fits else Index.of_classes(distance, p, s)
             if index is not None:
+                _warn_of_misses(index)
                 return FaissSearch(p, s, index, check)
         else:
             warnings.warn(

@@ -130,7 +130,7 @@ def classify(
             classes = len(clf.classes_)
             chunk = CHUNK if explain is None else len(files)
             for start in range(0, len(files), chunk):
-                some, confidence = _classify(clf, files[start : start + chunk], top, strict)
+                some, confidence = _classify(clf, files[start : start + chunk], top, strict, explain is not None)
                 answers += some
                 bars("classifying", len(answers), len(files))
             if explain is not None and confidence is not None:
@@ -180,12 +180,16 @@ def _classifier(
 
 
 def _classify(
-    clf: GaussianPrototypeClassifier, files: list[Path], top: int, strict: bool
+    clf: GaussianPrototypeClassifier, files: list[Path], top: int, strict: bool, explained: bool
 ) -> tuple[list[dict[str, Any]], Confidence | None]:
-    """Return an answer for each file, and the confidence of those that can be read."""
+    """Return an answer for each file, and if it is `explained`, the confidence of those that can be read."""
+
+    def classified(files: list[Path]) -> tuple[list[dict[str, Any]], Confidence | None]:
+        confidence = clf.confidence(files) if explained else None
+        return list(answers_of(confidence.top(clf.classes_, top) if confidence else clf.top(files, top))), confidence
+
     try:
-        confidence = clf.confidence(files)
-        return list(answers_of(clf, confidence, top)), confidence
+        return classified(files)
     except InputError:
         problems = {} if strict else bulk.problems_of(files)
         if not problems:
@@ -194,7 +198,6 @@ def _classify(
     answers: dict[str, dict[str, Any]] = {
         str(file): {"image": str(file), "problem": why} for file, why in problems.items()
     }
-    found = clf.confidence(good) if good else None
-    if found is not None:
-        answers |= {answer["image"]: answer for answer in answers_of(clf, found, top)}
-    return [answers[str(file)] for file in files], found
+    found, confidence = classified(good) if good else ([], None)
+    answers |= {answer["image"]: answer for answer in found}
+    return [answers[str(file)] for file in files], confidence

@@ -49,7 +49,8 @@ class Expansion:
         result = np.empty((len(p), self.width), dtype=np.float32)
         for i in range(0, len(p), ROWS):
             some = slice(i, i + ROWS)
-            result[some] = self._classes(p[some], None if s is None or self.cosine else s[some])
+            with np.errstate(over="ignore"):  # callers check the result
+                result[some] = self._classes(p[some], None if s is None or self.cosine else s[some])
         return result
 
     def _classes(self, p: np.ndarray, s: np.ndarray | None) -> np.ndarray:

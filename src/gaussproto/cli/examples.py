@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 from gaussproto.cli import console
 
+MOST = 1000  # rows of a table; more take long to lay out, and nobody reads them
+
 
 class Listed(NamedTuple):
     """The classes of a classifier, and the label, file and weight of each of its examples."""
@@ -39,14 +41,22 @@ class Listed(NamedTuple):
 
     def print_classes(self) -> None:
         counts, weights, lightest = Counter(self.labels), self.relative_weights(), self.lightest()
-        rows = [[str(c), str(counts[c]), self.names[lightest[c]], weights[lightest[c]]] for c in self.classes]
+        shown = self.classes[:MOST]
+        rows = [[str(c), str(counts[c]), self.names[lightest[c]], weights[lightest[c]]] for c in shown]
         console.print_table("", ["class", "examples", "lightest example", "weight"], rows, right=3)
+        _say_rest(len(self.classes), "classes")
         console.say("weight: how much the lightest example counts in the prototype of its class (1 is average)")
 
     def print_examples(self) -> None:
         """Print every example, class by class."""
         place, weights = {label: c for c, label in enumerate(self.classes)}, self.relative_weights()
         order = sorted(range(len(self.labels)), key=lambda i: place[self.labels[i]])
-        rows = [[str(self.labels[i]), self.names[i], weights[i]] for i in order]
+        rows = [[str(self.labels[i]), self.names[i], weights[i]] for i in order[:MOST]]
         console.print_table("", ["class", "example", "weight"], rows, right=2)
+        _say_rest(len(order), "examples")
         console.say("weight: how much the example counts in the prototype of its class (1 is average)")
+
+
+def _say_rest(count: int, what: str) -> None:
+    if count > MOST:
+        console.say(f"these are the first {MOST:,} of {count:,} {what}: pass --json for all")

@@ -102,7 +102,7 @@ def seconds(work: Callable[[], object], repeats: int = REPEATS) -> float:
 def search_case(C: int, D: int, covariance: str, folder: Path, data_root: Path | None) -> SearchCase:
     import tracemalloc
 
-    from gaussproto.classifier.search import FaissSearch, Index
+    from gaussproto.classifier.search import FaissSearch, learn_index
     from gaussproto.formulas.nearest import ExactSearch
 
     classes = make_classes(embed_drawings(D, folder, data_root), C, QUERIES)
@@ -139,7 +139,7 @@ def search_case(C: int, D: int, covariance: str, folder: Path, data_root: Path |
     if C < 10_000:
         return result
     start = time.process_time()
-    index = Index.of_classes("euclidean", p, s)
+    index = learn_index("euclidean", p, s)
     assert index is not None
     search = FaissSearch(p, s, index, lambda name, rows: None)
     build = time.process_time() - start

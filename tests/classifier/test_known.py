@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gaussproto as gp
-from gaussproto.classifier import known, search
+from gaussproto.classifier import index, known, search
 from gaussproto.classifier.estimator import GaussianPrototypeClassifier
 from gaussproto.errors import InputError
 from gaussproto.formulas.nearest import ExactSearch
@@ -28,7 +28,7 @@ def small_is_large(monkeypatch):
     monkeypatch.setattr(search, "MANY", 30)
     monkeypatch.setattr(search, "PLANS", ((1000, 14),))  # all lists
     monkeypatch.setattr(search, "CANDIDATES", 1000)
-    monkeypatch.setattr(search, "SAMPLE", 8)
+    monkeypatch.setattr(index, "SAMPLE", 8)
     monkeypatch.setattr("gaussproto.classifier.estimator.FEW", 10)
 
 
@@ -109,7 +109,7 @@ def test_faiss_with_precisions_finds_what_the_exact_search_finds(distance, E):
     pytest.importorskip("faiss")
     rng = np.random.default_rng(0)
     p, s, x = rng.normal(size=(300, D)), rng.gamma(2, size=(300, E)), rng.normal(size=(30, D))
-    index = search.Index.of_classes(distance, p, s)
+    index = search.learn_index(distance, p, s)
     exact = search.ExactSearch(distance, p, s)
     if index is None:
         assert (distance, E) == ("cosine", D)  # no inner product
@@ -263,7 +263,7 @@ def test_an_index_keeps_the_promise_of_its_plan(monkeypatch, spread, clusters):
     means = rng.normal(size=(clusters, 16))
     p = means[rng.integers(clusters, size=4000)] + 0.5 * rng.normal(size=(4000, 16))
     s = np.exp(spread * rng.normal(size=(4000, 1))) if spread else None
-    index = search.Index.of_classes("euclidean", p, s)
+    index = search.learn_index("euclidean", p, s)
     queries = p[rng.permutation(4000)[:400]] + 0.1 * rng.normal(size=(400, 16))
     found = search.FaissSearch(p, s, index, lambda name, rows: None)(queries, 1)
     truth = ExactSearch("euclidean", p, s)(queries, 1)

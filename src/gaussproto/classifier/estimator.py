@@ -120,7 +120,7 @@ class GaussianPrototypeClassifier(
         engine: `torch` or `onnx`, which computes the network. By default onnx for an ONNX file, otherwise torch.
         device: where torch computes: cpu, cuda or mps.
         search: how the nearest of many classes is found. `exact` compares with all of them. `faiss` compares with the
-            candidates of an index and misses the nearest class of about one image in a hundred. `auto` takes it
+            candidates of an index, which finds nearly always the nearest class. `auto` takes it
             above 100,000 classes, if it is installed.
 
     Attributes:

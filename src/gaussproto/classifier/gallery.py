@@ -14,9 +14,10 @@ from gaussproto.arrays import digest_of_arrays, read_arrays, write_arrays
 from gaussproto.classifier.confidence import Weights
 from gaussproto.classifier.encoders.card import Encoder
 from gaussproto.classifier.examples import Examples, Weighing
+from gaussproto.classifier.index import ARRAYS, Index
 from gaussproto.classifier.known import Known, is_large
 from gaussproto.classifier.profile import Profile
-from gaussproto.classifier.search import ARRAYS, Index, SearchParameter
+from gaussproto.classifier.search import SearchParameter
 from gaussproto.data.labels import from_json, to_json
 from gaussproto.errors import InputError, is_unicode, visible
 from gaussproto.files import lock_beside, locked

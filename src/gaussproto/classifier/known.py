@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from gaussproto.classifier.examples import Examples
+from gaussproto.classifier.index import Index
 from gaussproto.classifier.search import (
     MANY,
     FaissSearch,
     Finder,
-    Index,
     SearchParameter,
     has_faiss,
     make_finder,

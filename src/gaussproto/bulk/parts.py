@@ -18,7 +18,7 @@ from gaussproto.bulk.read import as_text
 from gaussproto.errors import InputError, import_extra
 from gaussproto.files import is_folder, locked, make_folder, read_json, write_json, write_then_rename
 from gaussproto.provenance import version
-from gaussproto.table import no_formula
+from gaussproto.table import no_formula, write_csv
 
 MANIFEST, LOCK = "_manifest.json", ".lock"  # readers of Parquet folders pass over both names
 ROWS = 8192  # of a part
@@ -84,15 +84,15 @@ class CsvFormat:
 
     def write(self, path: Path, batches: list[Any]) -> None:
         with path.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(self.columns)
+            write_csv(file, [self.columns])
             for rows in batches:
-                writer.writerows([no_formula(cell) for cell in row] for row in rows)
+                write_csv(file, rows)
 
     def images(self, path: Path) -> Iterable[str]:
         with path.open(encoding="utf-8", newline="") as file:
             rows = csv.reader(file)
-            next(rows)
+            if next(rows, None) != self.columns:
+                raise ValueError("it does not begin with the names of the columns")
             for row in rows:
                 yield row[0]
 
@@ -131,7 +131,7 @@ class Parts:
         for part in self.finished:
             try:
                 yield from self.format.images(part)
-            except (OSError, ValueError, IndexError, KeyError, StopIteration) as error:
+            except (OSError, ValueError, IndexError, KeyError, csv.Error) as error:
                 raise InputError(f"{part} is damaged ({error}): remove it, and its images are computed again") from None
 
     def add(self, batch: Any, images: int) -> None:

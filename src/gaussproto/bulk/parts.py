@@ -7,6 +7,7 @@ which images are done, and nothing else has to agree with them.
 from __future__ import annotations
 
 import csv
+import glob
 import shutil
 import time
 from collections.abc import Iterable, Iterator
@@ -110,9 +111,8 @@ class Parts:
 
     def __init__(self, folder: Path, format: Format, settings: dict[str, Any], about: dict[str, Any]) -> None:
         self.folder, self.format = folder, format
-        for rest in folder.glob(".part-*.part"):  # of a process that was killed: only one has the lock
-            with suppress(OSError):
-                rest.unlink()
+        _remove(folder.glob(f".part-*{format.ending}.*.part"))  # of a process that was killed: only one has the lock
+        _remove(folder.glob(f".{MANIFEST}.*.part"))
         manifest = folder / MANIFEST
         if manifest.exists():
             _check_same(folder, read_json(manifest, "manifest").get("settings", {}), settings)
@@ -152,8 +152,10 @@ class Parts:
 
     def join(self, path: Path) -> None:
         """Write one file with the rows of all parts, and remove the folder."""
+        _remove(path.parent.glob(f".{glob.escape(path.name)}.*.part"))
         with write_then_rename(path) as temporary:
             self.format.join(self.finished, temporary)
+        _remove(self.finished)  # before the manifest: what remains after a kill can be continued
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -180,6 +182,12 @@ def manifest_of(folder: Path) -> dict[str, Any]:
     manifest = folder / MANIFEST
     content: dict[str, Any] = read_json(manifest, "manifest") if manifest.exists() else {}
     return content
+
+
+def _remove(files: Iterable[Path]) -> None:
+    for file in files:
+        with suppress(OSError):
+            file.unlink()
 
 
 def _check_same(folder: Path, begun: dict[str, Any], now: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -71,15 +72,25 @@ def _in_list(source: Path) -> Iterator[tuple[str, str | None]]:
         return _in_parquet(source)
     with open_file(source, "list of images") as file:
         try:
-            lines = file.read().decode().splitlines()
+            text = file.read().decode("utf-8-sig")  # spreadsheets put a mark before it
         except UnicodeDecodeError:
             raise InputError(f"the list {source} is not text in UTF-8: save it as UTF-8") from None
     if source.suffix.lower() == ".txt":
+        lines = (line.removesuffix("\r") for line in text.split("\n"))
         return ((line, None) for line in lines if line.strip())
-    rows = csv.DictReader(lines)
-    if PATH not in (rows.fieldnames or ()):
-        raise InputError(_no_column(source, rows.fieldnames or ()))
-    return ((row[PATH], row.get(LABEL) or None) for row in rows if row[PATH])
+    return _in_csv(source, text)
+
+
+def _in_csv(source: Path, text: str) -> Iterator[tuple[str, str | None]]:
+    head = text.partition("\n")[0]
+    between = ";" if ";" in head and "," not in head else ","  # as spreadsheets of some countries write it
+    rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=between)
+    try:
+        if PATH not in (rows.fieldnames or ()):
+            raise InputError(_no_column(source, rows.fieldnames or ()))
+        yield from ((row[PATH], row.get(LABEL) or None) for row in rows if row[PATH])
+    except csv.Error as error:
+        raise InputError(f"{source} is not readable as CSV after line {rows.line_num} ({error}): check it") from None
 
 
 def _in_parquet(source: Path) -> Iterator[tuple[str, str | None]]:

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Table
 from rich.text import Text
 
-from gaussproto.errors import visible
+from gaussproto.errors import IN_PYTHON, visible
 from gaussproto.progress import time_text
 from gaussproto.table import write_csv
 
@@ -130,7 +130,7 @@ def say(message: str) -> None:
 
 
 def show_warnings() -> None:
-    warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
+    warnings.showwarning = lambda message, *_, **__: say(f"warning: {str(message).removesuffix(IN_PYTHON)}")
 
 
 def be_silent() -> None:

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, Protocol, get_args
 from gaussproto.bulk.local import read_here, read_in_processes
 from gaussproto.bulk.parts import Parts
 from gaussproto.bulk.read import Prepared, chunk_size
-from gaussproto.bulk.sources import Chunk, chunks_of
+from gaussproto.bulk.sources import Chunk, chunks_of, plain_path
 from gaussproto.data.look import Look
 from gaussproto.errors import InputError
 from gaussproto.progress import Progress
@@ -98,9 +98,9 @@ def run(
     """Compute the images that no finished part holds, and write them as parts."""
     total = len(images)
     if parts.finished:
-        written = {parts.format.text(name): name for name in images}
+        written = {plain_path(parts.format.text(name)): name for name in images}
         for name in parts.done():
-            images.pop(written.get(name, ""), None)
+            images.pop(written.get(plain_path(name), ""), None)
     before = total - len(images)
     new = blank = unreadable = 0
     problems: dict[str, str] = {}

@@ -94,7 +94,7 @@ def test_one_readable_image_among_many_is_enough(drawings, clf, tmp_path, gaussp
     code, _, err = gaussproto("embed", folder, "--out", tmp_path / "embeddings")
     assert code == 0
     assert "100 new images (99 unreadable)" in err
-    assert "has rows for 100 images" in err
+    assert "the rows of 100 images are in" in err
     (good,) = [row for row in rows_of(tmp_path / "embeddings") if row["problem"] is None]
     assert np.linalg.norm(good["embedding"]) > 0
 

@@ -53,7 +53,7 @@ class BulkResult:
 
     Attributes:
         path: the folder or the file that was written.
-        images: how many images it has rows for.
+        images: how many images of the sources it has rows for. Unreadable ones count too.
         new: how many of these were computed now. The others were done before.
         blank: how many of the new images show no ink.
         unreadable: how many of the new images cannot be read.

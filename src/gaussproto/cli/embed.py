@@ -119,4 +119,4 @@ def say_result(result: BulkResult, json: bool) -> None:
     if result.stopped_by:
         console.say(f"stopped after {count}{speed}; to continue, start the same command again")
         raise Exit(128 + result.stopped_by)
-    console.say(f"{count}{speed}; {result.path} has rows for {console.number(result.images, 'image')}")
+    console.say(f"{count}{speed}; the rows of {console.number(result.images, 'image')} are in {result.path}")

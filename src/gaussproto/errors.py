@@ -43,6 +43,9 @@ class ImageWarning(UserWarning):
     """
 
 
+IN_PYTHON = ": a blank image gets an arbitrary class, or none with `reject`"  # commands say what happens themselves
+
+
 def did_you_mean(name: object, known: Iterable[object], otherwise: str) -> str:
     """Return a hint for an unknown name: the closest known one, or `otherwise`."""
     near = difflib.get_close_matches(str(name), map(str, known), n=1)

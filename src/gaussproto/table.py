@@ -1,7 +1,9 @@
-"""A table of text for a terminal or a Markdown page, and cells of text that are safe in a spreadsheet."""
+"""A table of text for a terminal or a Markdown page, and CSV whose cells are safe in a spreadsheet."""
 
+import csv
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TextIO
 
 
 @dataclass(frozen=True)
@@ -30,11 +32,42 @@ def no_formula(cell: Any) -> Any:
 
     >>> no_formula("=1+1"), no_formula("-1.5"), no_formula("a=b"), no_formula("+")
     ("'=1+1", '-1.5', 'a=b', '+')
+
+    Such text that has an apostrophe already gets another, so different texts stay different.
+
+    >>> no_formula("'=1+1"), no_formula("'tis")
+    ("''=1+1", "'tis")
     """
-    if not isinstance(cell, str) or len(cell) < 2 or not cell.startswith(("=", "+", "-", "@", "\t", "\r")):
-        return cell
+    return f"'{cell}" if isinstance(cell, str) and _is_formula(cell.lstrip("'")) else cell
+
+
+def _is_formula(text: str) -> bool:
+    if len(text) < 2 or not text.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return False
     try:
-        float(cell)
-        return cell
+        float(text)
+        return False
     except ValueError:
-        return f"'{cell}"
+        return True
+
+
+def write_csv(file: TextIO, rows: Iterable[Sequence[Any]]) -> None:
+    r"""Write rows of cells without formulas, in lines that end in \n.
+
+    >>> import sys
+    >>> write_csv(sys.stdout, [["=1+1", "a, b"], [2, ""]])
+    '=1+1,"a, b"
+    2,
+    """
+    lines = csv.writer(_LineFeeds(file), lineterminator="\r\n")
+    lines.writerows([no_formula(cell) for cell in row] for row in rows)
+
+
+class _LineFeeds:
+    r"""Ends lines in \n. The writer itself ends them in \r\n, because only then does it quote cells with \r."""
+
+    def __init__(self, file: TextIO) -> None:
+        self.file = file
+
+    def write(self, line: str) -> None:
+        self.file.write(line.removesuffix("\r\n") + "\n")

@@ -167,7 +167,7 @@ def test_the_command(drawings, tmp_path, gaussproto):
         (["empty"], "the sources contain no images"),
         (["a.csv"], "must have the column 'path' (found 'name')"),
         (["a.parquet"], "is not a readable Parquet file"),
-        (["broken.png"], "none of the images that were tried can be read"),
+        (["broken.png"], "none of the images can be read, for example: broken.png is not"),
         (["good.png", "--out", "broken.png"], "broken.png is a file, not a folder"),
         (["good.png", "--out", "other"], "other contains other files, for example 'it'"),
         (["good.png", "--out", "begun", "--prepare", "none"], "begun was begun with prepare ink (found none)"),

@@ -3,13 +3,22 @@
 import csv
 import io
 import json
+import warnings
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 
+import gaussproto as gp
+from gaussproto.classifier.profile import Profile, warn_at_the_end, warn_if_unlike, warn_of_blank
+from gaussproto.cli import console
 from gaussproto.cli.bulk import copy_sorted
+from gaussproto.data.look import Look, traits_of
+from gaussproto.errors import IN_PYTHON
 from gaussproto.files import folder_name
 
 
@@ -71,6 +80,58 @@ def test_a_broken_example_is_left_out(root, gaussproto):
     code, _, err = classify(gaussproto, root)
     assert code == 2
     assert "no example of the class 'c1' can be read" in err
+
+
+@pytest.mark.parametrize(
+    ("options", "answer"),
+    [((), "a blank image has no meaningful class"), (("--reject", "0.3"), "a blank image counts as unknown")],
+)
+def test_one_warning_counts_the_blank_images_of_all_chunks(root, gaussproto, monkeypatch, options, answer):
+    monkeypatch.setattr(import_module("gaussproto.cli.classify"), "CHUNK", 3)
+    for i in range(4):
+        Image.new("L", (60, 60), 255).save(root / "new" / f"c{i}-9.png")
+    with pytest.warns(gp.ImageWarning) as caught:
+        code, _, err = classify(gaussproto, root, *options, "--encoder", "drawings-small")
+    assert code == 0, err
+    (said,) = [str(each.message) for each in caught if "no ink" in str(each.message)]
+    assert said == f"found no ink in 4 of 10 images, for example {root / 'new' / 'c0-9.png'}: {answer}"
+
+
+def test_a_command_does_not_say_what_holds_in_python(monkeypatch):
+    said = []
+    monkeypatch.setattr(console, "say", said.append)
+    with warnings.catch_warnings():
+        console.show_warnings()
+        warnings.simplefilter("always")
+        warn_of_blank(np.array([False, True]), ["a.png", "b.png"])
+    assert said == ["warning: found no ink in 1 of 2 images, for example b.png"]
+
+
+@given(st.lists(st.sampled_from(["pen", "marker", "blank"]), min_size=1, max_size=20), st.integers(1, 20))
+def test_gathered_warnings_are_those_of_all_images_at_once(kinds, size):
+    pictures = {kind: Image.new("L", (60, 60), 255) for kind in ("pen", "marker", "blank")}
+    pictures["pen"].paste(0, (10, 10, 50, 13))
+    pictures["marker"].paste(0, (10, 10, 50, 50))
+    look, traits = Look(), {kind: traits_of(picture) for kind, picture in pictures.items()}
+    examples = Profile.of([traits["pen"]])
+    blank, names = np.array([kind == "blank" for kind in kinds]), [str(i) for i in range(len(kinds))]
+
+    def warn(part):
+        warn_if_unlike(examples, [traits[kind] for kind in kinds[part]], look)
+        warn_of_blank(blank[part], names[part])
+
+    said = []
+    for together in (True, False):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            if together:
+                warn(slice(None))
+            else:
+                with warn_at_the_end("gathered"):
+                    for start in range(0, len(kinds), size):
+                        warn(slice(start, start + size))
+        said.append([str(each.message).removesuffix(IN_PYTHON).removesuffix(": gathered") for each in caught])
+    assert said[0] == said[1]
 
 
 def test_copies_are_sorted_by_class(root, gaussproto):

@@ -95,7 +95,8 @@ def classify_files(
     csv = out.suffix.lower() == ".csv"
     format_: Format = CsvFormat(COLUMNS) if csv else ParquetFormat(COLUMNS[0])
     images = list_sources(sources, recursive)
-    _warn(clf, readable_sample(list(images)))
+    if sample := readable_sample(list(images)):
+        _warn(clf, sample)
     settings = identity_of(clf.encoder_) | {name: getattr(clf, name) for name in PARAMETERS}
     settings |= {"top": top, "examples": _digest_of_examples(clf)}
     work = AnswerWork(clf, top, csv)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +112,7 @@ def embed_files(
     images = list_sources(sources)
     begun = manifest_of(out)
     if isinstance(encoder, str) and encoder == AUTO:
-        encoder = begun.get("encoder") or Profile.of(read_traits(readable_sample(list(images)))).encoder
+        encoder = begun.get("encoder") or _encoder_for(list(images))
     opened = find_encoder(encoder, engine, ink, prepare, image_size, device, mean, std)
     if opened.takes_vectors:
         raise InputError("this encoder takes vectors, not images: choose an image encoder, for example drawings-small")
@@ -126,15 +127,22 @@ def identity_of(encoder: Encoder) -> dict[str, Any]:
     return {"weights": encoder.digest, "image_size": look.size, "ink": look.ink, "prepare": look.prepare}
 
 
-def readable_sample(files: list[str]) -> list[str]:
-    """Return a few of the files, evenly spaced, without those that cannot be read."""
-    readable, problem = [], None
-    for i in sample_of(len(files)):
-        try:
-            open_image(Path(files[i]), files[i])
-            readable.append(files[i])
-        except InputError as error:
-            problem = error
-    if not readable:
-        raise InputError(f"none of the images that were tried can be read, for example: {problem}")
+def _encoder_for(files: list[str]) -> str:
+    """Return the encoder that fits a few of the files. If none of these can be read, look at others, up to all."""
+    for first in range(sample_of(len(files)).step):
+        if some := readable_sample(files, first):
+            return Profile.of(read_traits(some)).encoder
+    try:
+        return Profile.of(read_traits(files[:1])).encoder
+    except InputError as error:
+        raise InputError(f"none of the images can be read, for example: {error}") from None
+
+
+def readable_sample(files: list[str], first: int = 0) -> list[str]:
+    """Return a few of the files, evenly spaced from index `first` on, without those that cannot be read."""
+    readable = []
+    for file in files[first :: sample_of(len(files)).step]:
+        with suppress(InputError):
+            open_image(Path(file), file)
+            readable.append(file)
     return readable

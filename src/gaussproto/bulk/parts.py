@@ -7,6 +7,7 @@ which images are done, and nothing else has to agree with them.
 from __future__ import annotations
 
 import csv
+import glob
 import shutil
 import time
 from collections.abc import Iterable, Iterator
@@ -18,7 +19,7 @@ from gaussproto.bulk.read import as_text
 from gaussproto.errors import InputError, import_extra
 from gaussproto.files import is_folder, locked, make_folder, read_json, write_json, write_then_rename
 from gaussproto.provenance import version
-from gaussproto.table import no_formula
+from gaussproto.table import no_formula, write_csv
 
 MANIFEST, LOCK = "_manifest.json", ".lock"  # readers of Parquet folders pass over both names
 ROWS = 8192  # of a part
@@ -84,15 +85,15 @@ class CsvFormat:
 
     def write(self, path: Path, batches: list[Any]) -> None:
         with path.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(self.columns)
+            write_csv(file, [self.columns])
             for rows in batches:
-                writer.writerows([no_formula(cell) for cell in row] for row in rows)
+                write_csv(file, rows)
 
     def images(self, path: Path) -> Iterable[str]:
         with path.open(encoding="utf-8", newline="") as file:
             rows = csv.reader(file)
-            next(rows)
+            if next(rows, None) != self.columns:
+                raise ValueError("it does not begin with the names of the columns")
             for row in rows:
                 yield row[0]
 
@@ -110,9 +111,8 @@ class Parts:
 
     def __init__(self, folder: Path, format: Format, settings: dict[str, Any], about: dict[str, Any]) -> None:
         self.folder, self.format = folder, format
-        for rest in folder.glob(".part-*.part"):  # of a process that was killed: only one has the lock
-            with suppress(OSError):
-                rest.unlink()
+        _remove(folder.glob(f".part-*{format.ending}.*.part"))  # of a process that was killed: only one has the lock
+        _remove(folder.glob(f".{MANIFEST}.*.part"))
         manifest = folder / MANIFEST
         if manifest.exists():
             _check_same(folder, read_json(manifest, "manifest").get("settings", {}), settings)
@@ -131,7 +131,7 @@ class Parts:
         for part in self.finished:
             try:
                 yield from self.format.images(part)
-            except (OSError, ValueError, IndexError, KeyError, StopIteration) as error:
+            except (OSError, ValueError, IndexError, KeyError, csv.Error) as error:
                 raise InputError(f"{part} is damaged ({error}): remove it, and its images are computed again") from None
 
     def add(self, batch: Any, images: int) -> None:
@@ -152,8 +152,10 @@ class Parts:
 
     def join(self, path: Path) -> None:
         """Write one file with the rows of all parts, and remove the folder."""
+        _remove(path.parent.glob(f".{glob.escape(path.name)}.*.part"))
         with write_then_rename(path) as temporary:
             self.format.join(self.finished, temporary)
+        _remove(self.finished)  # before the manifest: what remains after a kill can be continued
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -180,6 +182,12 @@ def manifest_of(folder: Path) -> dict[str, Any]:
     manifest = folder / MANIFEST
     content: dict[str, Any] = read_json(manifest, "manifest") if manifest.exists() else {}
     return content
+
+
+def _remove(files: Iterable[Path]) -> None:
+    for file in files:
+        with suppress(OSError):
+            file.unlink()
 
 
 def _check_same(folder: Path, begun: dict[str, Any], now: dict[str, Any]) -> None:

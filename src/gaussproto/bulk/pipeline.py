@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, Protocol, get_args
 from gaussproto.bulk.local import read_here, read_in_processes
 from gaussproto.bulk.parts import Parts
 from gaussproto.bulk.read import Prepared, chunk_size
-from gaussproto.bulk.sources import Chunk, chunks_of
+from gaussproto.bulk.sources import Chunk, chunks_of, plain_path
 from gaussproto.data.look import Look
 from gaussproto.errors import InputError
 from gaussproto.progress import Progress
@@ -53,7 +53,7 @@ class BulkResult:
 
     Attributes:
         path: the folder or the file that was written.
-        images: how many images it has rows for.
+        images: how many images of the sources it has rows for. Unreadable ones count too.
         new: how many of these were computed now. The others were done before.
         blank: how many of the new images show no ink.
         unreadable: how many of the new images cannot be read.
@@ -98,9 +98,9 @@ def run(
     """Compute the images that no finished part holds, and write them as parts."""
     total = len(images)
     if parts.finished:
-        written = {parts.format.text(name): name for name in images}
+        written = {plain_path(parts.format.text(name)): name for name in images}
         for name in parts.done():
-            images.pop(written.get(name, ""), None)
+            images.pop(written.get(plain_path(name), ""), None)
     before = total - len(images)
     new = blank = unreadable = 0
     problems: dict[str, str] = {}

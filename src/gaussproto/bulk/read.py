@@ -51,8 +51,22 @@ def read_chunk(chunk: Chunk, look: Look) -> Prepared:
             M += 1
             problems.append(None)
         except InputError as error:
-            problems.append(str(error).removeprefix(f"{path} "))
-    return Prepared([as_text(path) for path in chunk.paths], chunk.labels, problems, pixels[:M], blank[:M])
+            problems.append(problem_of(error, path))
+    labels = [label and as_text(label) for label in chunk.labels]
+    return Prepared([as_text(path) for path in chunk.paths], labels, problems, pixels[:M], blank[:M])
+
+
+def problem_of(error: InputError, path: str) -> str:
+    """Return why an image cannot be read, as a sentence that goes on after its path.
+
+    >>> problem_of(InputError("the image file 1.png does not exist: check the path"), "1.png")
+    'does not exist: check the path'
+    """
+    sentence = str(error)
+    cannot = f"cannot read the image file {path!r} "
+    if sentence.startswith(cannot):
+        return f"cannot be read {sentence.removeprefix(cannot)}"
+    return sentence.removeprefix("the image file ").removeprefix(f"{as_text(path)} ")
 
 
 def as_text(path: str) -> str:

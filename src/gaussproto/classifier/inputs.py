@@ -71,15 +71,19 @@ def check_as_many(N: int, labels: Sequence[Hashable]) -> None:
         raise InputError(f"X and y must have the same length (found {N} and {len(labels)}): {remedy}")
 
 
-def list_images(X: Any, recursive: bool = False) -> tuple[list[Any] | np.ndarray, list[str]]:
-    """Return the images of a file, folder, list or array, and the file of each, or ""."""
+def list_images(X: Any, recursive: bool = False, deeper: str = "") -> tuple[list[Any] | np.ndarray, list[str]]:
+    """Return the images of a file, folder, list or array, and the file of each, or "".
+
+    `deeper` tells how to search the folders inside a folder, for the error of one that has nothing else.
+    """
     if isinstance(X, str | Path):
         path = Path(X)
         files = image_files(path, recursive) if is_folder(path) else [path]
         if not files:
             inner = sorted(folder.name for folder in path.iterdir() if folder.is_dir())
             folders = f", only folders, for example {inner[0]!r}" if inner else ""
-            raise InputError(f"{path} contains no images{folders}: choose a folder with image files")
+            how = f", or {deeper}" if inner and deeper else ""
+            raise InputError(f"{path} contains no images{folders}: choose a folder with image files{how}")
         return list(files), [str(file) for file in files]
     if isinstance(X, Image.Image | bytes):
         return [X], [""]

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from gaussproto.classifier.encoders.photo import PHOTO
 from gaussproto.data.look import COLOURS, Look, Traits
-from gaussproto.errors import ImageWarning, visible
+from gaussproto.errors import IN_PYTHON, ImageWarning, visible
 
 DRAWINGS = "drawings-small"  # `auto` chooses it, or the photo encoder
 MOST, FEW = 0.8, 0.2  # shares of the images
@@ -51,18 +54,55 @@ class Profile(BaseModel):
         return DRAWINGS if self.drawings >= 0.5 else PHOTO
 
 
-def warn_of_blank(blank: np.ndarray, names: Sequence[str]) -> None:
+@dataclass
+class _Gathered:
+    """What is known of images that came in several parts."""
+
+    blank: list[np.ndarray] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    traits: list[Traits] = field(default_factory=list)
+    judged_by: tuple[Profile | None, Look] | None = None
+
+
+_gathering: ContextVar[_Gathered | None] = ContextVar("gathering", default=None)
+
+
+@contextmanager
+def warn_at_the_end(of_blank: str) -> Iterator[None]:
+    """Gather what `warn_of_blank` and `warn_if_unlike` get in the block, and warn once of all images together.
+
+    `of_blank` says what happens to blank images.
+    """
+    token = _gathering.set(gathered := _Gathered())
+    try:
+        yield
+    finally:
+        _gathering.reset(token)
+    if gathered.judged_by is not None:
+        examples, look = gathered.judged_by
+        warn_if_unlike(examples, gathered.traits, look)
+    if gathered.blank:
+        warn_of_blank(np.concatenate(gathered.blank), gathered.names, f": {of_blank}")
+
+
+def warn_of_blank(blank: np.ndarray, names: Sequence[str], answer: str = IN_PYTHON) -> None:
     """Warn of images (N,) in which no ink was found."""
-    if blank.any():
+    if gathered := _gathering.get():
+        gathered.blank.append(blank)
+        gathered.names += names
+    elif blank.any():
         i = int(blank.argmax())
         first = visible(names[i]) or f"image {i}"
         which = first if len(names) == 1 else f"{int(blank.sum())} of {len(names)} images, for example {first}"
-        answer = "a blank image gets an arbitrary class, or none with `reject`"
-        warnings.warn(f"found no ink in {which}: {answer}", ImageWarning, stacklevel=4)
+        warnings.warn(f"found no ink in {which}{answer}", ImageWarning, stacklevel=4)
 
 
 def warn_if_unlike(examples: Profile | None, traits: Sequence[Traits], look: Look) -> None:
     """Warn of new images that do not look like the examples. Galleries of earlier versions have no profile."""
+    if gathered := _gathering.get():
+        gathered.traits += traits
+        gathered.judged_by = examples, look
+        return
     how = difference(examples, Profile.of(traits), look) if examples else None
     if how:
         warnings.warn(f"the new images do not look like the examples: {how}", ImageWarning, stacklevel=4)

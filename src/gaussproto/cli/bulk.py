@@ -16,17 +16,19 @@ SHOWN = 3  # unreadable files that a message names
 
 
 def find_files(paths: Sequence[Path], recursive: bool) -> list[Path]:
-    """Return the images of files and folders, each once, in order."""
+    """Return the images of files and folders, each once, in order. Only for commands with the option --recursive."""
     from gaussproto.classifier.inputs import list_images
 
     for path in paths:
         if not os.path.lexists(path):
             raise InputError(f"the image file {path} does not exist: check the path")
-    return list(dict.fromkeys(file for path in paths for file in list_images(path, recursive)[0]))
+    deeper = "" if recursive else "pass --recursive"
+    return list(dict.fromkeys(file for path in paths for file in list_images(path, recursive, deeper)[0]))
 
 
 def problems_of(files: Sequence[Path]) -> dict[Path, str]:
     """Return why files cannot be read as images, by file."""
+    from gaussproto.bulk.read import problem_of
     from gaussproto.data.picture import open_image
 
     problems = {}
@@ -34,7 +36,7 @@ def problems_of(files: Sequence[Path]) -> dict[Path, str]:
         try:
             open_image(file, str(file))
         except InputError as error:
-            problems[file] = str(error).removeprefix(f"{file} ")
+            problems[file] = problem_of(error, str(file))
     return problems
 
 

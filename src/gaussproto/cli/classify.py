@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 NO_CHOICE = Choice(None, None, None, None, None, None, None, "cpu")
 CHUNK = 256  # images between two steps of the progress bar
+BLANK, BLANK_REJECTED = "a blank image has no meaningful class", "a blank image counts as unknown"
 
 REJECT_HELP = (
     "Report images that are far from every class as unknown. RATE: fraction of known images that may be wrongly "
@@ -88,6 +89,7 @@ def classify(
     """
     from gaussproto.bulk.classify import check_answers_file, classify_files
     from gaussproto.classifier.explain import check_picture
+    from gaussproto.classifier.profile import warn_at_the_end
 
     if server is None and (support is None) == (gallery is None):
         found = "neither" if gallery is None else "both"
@@ -129,10 +131,11 @@ def classify(
             clf = _classifier(support, gallery, chosen, strict, reject)
             classes = len(clf.classes_)
             chunk = CHUNK if explain is None else len(files)
-            for start in range(0, len(files), chunk):
-                some, confidence = _classify(clf, files[start : start + chunk], top, strict, explain is not None)
-                answers += some
-                bars("classifying", len(answers), len(files))
+            with warn_at_the_end(BLANK if reject is None else BLANK_REJECTED):
+                for start in range(0, len(files), chunk):
+                    some, confidence = _classify(clf, files[start : start + chunk], top, strict, explain is not None)
+                    answers += some
+                    bars("classifying", len(answers), len(files))
             if explain is not None and confidence is not None:
                 pictures = clf.explain(confidence, explain, top)
         if all("problem" in answer for answer in answers):

@@ -1,6 +1,5 @@
 """The output of the command line: tables, JSON and CSV on stdout; progress, messages and errors on stderr."""
 
-import csv
 import json
 import sys
 import time
@@ -15,9 +14,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Table
 from rich.text import Text
 
-from gaussproto.errors import visible
+from gaussproto.errors import IN_PYTHON, visible
 from gaussproto.progress import time_text
-from gaussproto.table import no_formula
+from gaussproto.table import write_csv
 
 MANY_COLUMNS = 6  # a table with fewer is readable in any terminal
 PLAIN_EVERY = 10.0  # seconds between progress lines if stderr is not a terminal
@@ -78,9 +77,7 @@ def print_json(content: Any) -> None:
 
 
 def print_csv(columns: list[str], rows: list[list[Any]]) -> None:
-    csv.writer(sys.stdout, lineterminator="\n").writerows(
-        [columns, *([no_formula(cell) for cell in row] for row in rows)]
-    )
+    write_csv(sys.stdout, [columns, *rows])
 
 
 def print_table(
@@ -133,7 +130,7 @@ def say(message: str) -> None:
 
 
 def show_warnings() -> None:
-    warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
+    warnings.showwarning = lambda message, *_, **__: say(f"warning: {str(message).removesuffix(IN_PYTHON)}")
 
 
 def be_silent() -> None:

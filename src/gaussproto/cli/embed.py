@@ -114,7 +114,9 @@ def say_result(result: BulkResult, json: bool) -> None:
     rate = result.new / max(result.seconds, 1e-9)
     speed = f" in {result.seconds:.0f} s ({rate:,.0f} images/s)" if result.new else ""
     count = console.number(result.new, "new image")
+    if result.unreadable:
+        count += f" ({result.unreadable:,} unreadable)"
     if result.stopped_by:
         console.say(f"stopped after {count}{speed}; to continue, start the same command again")
         raise Exit(128 + result.stopped_by)
-    console.say(f"{count}{speed}; {result.path} has {console.number(result.images, 'image')}")
+    console.say(f"{count}{speed}; the rows of {console.number(result.images, 'image')} are in {result.path}")

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeVar
@@ -128,8 +128,15 @@ def _opened(source: bytes | Path, name: str) -> Iterator[Image.Image]:
         if _is_heic(source) and "HEIF" not in Image.OPEN:
             remedy = "install it (pip install 'gaussproto[heic]'), or save the image as JPEG"
             raise InputError(f"{name} is an HEIC image, which needs the package pillow-heif: {remedy}") from None
-        why = "its format is unknown" if isinstance(error, UnidentifiedImageError) else error
+        why = _why_unknown(source) if isinstance(error, UnidentifiedImageError) else error
         raise InputError(f"{name} is not a readable image ({why}): replace or remove it") from error
+
+
+def _why_unknown(source: bytes | Path) -> str:
+    with suppress(OSError):  # the file may be gone
+        if (len(source) if isinstance(source, bytes) else source.stat().st_size) == 0:
+            return "it is empty"
+    return "its format is unknown"
 
 
 def _is_heic(source: bytes | Path) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gaussproto.bulk.answers import COLUMNS, csv_lines
@@ -22,6 +22,7 @@ SPECIAL = "\r\n\t\"',;=+-@\x00\x0b\x1c\x85\u2028\ufeff\udcff é"
 NAMES = st.text(st.sampled_from(SPECIAL) | st.characters(), min_size=1)
 
 
+@settings(deadline=None)
 @given(st.lists(NAMES, min_size=1, unique=True))
 @example(["a\r.png", "=1+1", "'=1+1", "''=1+1"])
 def test_any_name_survives_a_csv_part(tmp_path_factory, names):
@@ -33,6 +34,7 @@ def test_any_name_survives_a_csv_part(tmp_path_factory, names):
         assert [row[-1] for row in csv.reader(file)][1:] == [answer["problem"] for answer in answers]
 
 
+@settings(deadline=None)
 @given(NAMES, NAMES)
 @example("=1+1", "'=1+1")
 def test_different_names_stay_different_without_formulas(one, other):
@@ -47,7 +49,7 @@ def test_a_part_that_is_not_csv_is_damaged(tmp_path):
             list(Parts.done(parts))
 
 
-IMAGES = [f"dir/{name}.png" for name in "abcdefg"] + ["=1\r.png"]
+IMAGES = [f"dir/{name}.png" for name in "abc"] + ["=1\r.png"]
 
 
 def remove_in_order(folder: Path, ignore_errors: bool) -> None:
@@ -108,4 +110,4 @@ def test_work_killed_at_any_moment_continues_with_the_same_rows(tmp_path):
         assert os.listdir(out.parent) == ["out.csv"], moment  # noqa: PTH208
         if not killed:
             break
-    assert moment > 25
+    assert moment > 18

@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -19,6 +19,7 @@ LINES = st.text(st.characters(codec="utf-8", exclude_characters="\n\r\x00")).fil
 CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1)
 
 
+@settings(deadline=None)
 @given(st.lists(LINES, min_size=1, unique_by=plain_path), st.sampled_from(["\n", "\r\n"]), st.booleans())
 def test_a_text_file_gives_back_its_lines(tmp_path_factory, names, newline, mark):
     path = tmp_path_factory.getbasetemp() / "list.txt"
@@ -26,6 +27,7 @@ def test_a_text_file_gives_back_its_lines(tmp_path_factory, names, newline, mark
     assert list(list_sources(path)) == names
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(CELLS, CELLS), min_size=1, unique_by=lambda row: plain_path(row[0])), st.sampled_from(",;"))
 def test_a_csv_file_gives_back_its_cells(tmp_path_factory, rows, between):
     text = io.StringIO(newline="")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -107,6 +107,7 @@ def test_a_command_does_not_say_what_holds_in_python(monkeypatch):
     assert said == ["warning: found no ink in 1 of 2 images, for example b.png"]
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(["pen", "marker", "blank"]), min_size=1, max_size=20), st.integers(1, 20))
 def test_gathered_warnings_are_those_of_all_images_at_once(kinds, size):
     pictures = {kind: Image.new("L", (60, 60), 255) for kind in ("pen", "marker", "blank")}

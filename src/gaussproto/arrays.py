@@ -36,6 +36,10 @@ DTYPES = {  # how safetensors calls the types of NumPy and torch
 }  # fmt: skip
 
 
+class NoHeaderError(ValueError):
+    """The file does not begin with a header, so it is of another kind."""
+
+
 @dataclass(frozen=True)
 class ArraysFile:
     """The content of a safetensors file."""
@@ -104,7 +108,7 @@ def reading_arrays(path: Path, what: str, framework: Literal["pt", "np"] = "np")
     except InputError:
         raise
     except (SafetensorError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-        raise InputError(f"{path} is not a readable {what} ({error}): check or replace it") from error
+        raise unreadable(path, what, error) from error
     finally:
         beside.shutdown(wait=False)
     try:
@@ -139,11 +143,18 @@ def digest_of_arrays(text: str, arrays: Mapping[str, np.ndarray]) -> str:
     return digest.hexdigest()
 
 
+def unreadable(path: Path, what: str, error: Exception) -> InputError:
+    """Return the error for a file that cannot be read as `what`."""
+    if isinstance(error, NoHeaderError):
+        return InputError(f"{path} is not a {what if what.endswith('file') else f'{what} file'}")
+    return InputError(f"{path} is not a readable {what} ({error}): check or replace it")
+
+
 def check_header(start: bytes, size: int) -> None:
     """Raise ValueError unless the file has the size that its header says, before it is read."""
     length = int.from_bytes(start[:8], "little")
     if not 0 < length <= min(LARGEST_HEADER, size - 8):
-        raise ValueError(f"its header of {length:,} bytes is longer than the file or than {LARGEST_HEADER:,} bytes")
+        raise NoHeaderError(f"no header has {length:,} bytes")
     if length + 8 <= len(start):
         arrays = [entry for name, entry in json.loads(start[8 : 8 + length]).items() if name != METADATA]
         end = max((entry["data_offsets"][1] for entry in arrays), default=0)

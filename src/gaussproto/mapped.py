@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gaussproto.arrays import BLOCK, CHECKSUM, DTYPES, METADATA, OF_BLOCKS, PART, check_header, checksum
+from gaussproto.arrays import BLOCK, CHECKSUM, DTYPES, METADATA, OF_BLOCKS, PART, check_header, checksum, unreadable
 from gaussproto.errors import InputError
 from gaussproto.files import open_file
 
@@ -113,4 +113,4 @@ def map_arrays(path: Path, what: str) -> MappedFile | None:
         except InputError:
             raise
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError, OSError) as error:
-            raise InputError(f"{path} is not a readable {what} ({error}): check or replace it") from error
+            raise unreadable(path, what, error) from error

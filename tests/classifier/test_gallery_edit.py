@@ -317,11 +317,11 @@ def test_no_command_needs_the_weights_or_torch(characters, tmp_path, weights):
 MISTAKES = [
     (["list"], "Missing argument 'GALLERY'"),
     (["list", "nothing"], "the gallery nothing does not exist"),
-    (["list", "text"], "text is not a readable gallery"),
+    (["list", "text"], "text is not a gallery file"),
     (["lost", "my.gallery"], "No such command 'lost'"),
     (["remove", "my.gallery"], "nothing to remove: name a class, or pass an example with --example FILE"),
     (["remove", "no/thing", "ant"], "the gallery no/thing does not exist"),
-    (["remove", "text", "ant"], "text is not a readable gallery"),
+    (["remove", "text", "ant"], "text is not a gallery file"),
     (["remove", "my.gallery", "ants"], "unknown class 'ants': did you mean 'ant'?"),
     (["remove", "my.gallery", "ant", "unicorn"], "unknown class 'unicorn': `gaussproto gallery list` shows"),
     (["remove", "my.gallery", "ant", "bee"], "two classes must remain (this would leave only 'cow')"),
@@ -342,7 +342,7 @@ MISTAKES = [
     (["merge", "new"], "GALLERY"),
     (["merge", "new", "my.gallery"], "merge needs at least two galleries after OUT (found 1)"),
     (["merge", "new", "my.gallery", "nothing"], "the gallery nothing does not exist"),
-    (["merge", "new", "my.gallery", "text"], "text is not a readable gallery"),
+    (["merge", "new", "my.gallery", "text"], "text is not a gallery file"),
     (["merge", "twins", "my.gallery", "my.gallery"], "twins exists already: choose another name for OUT, or also"),
     (
         ["merge", "new", "my.gallery", "other"],

@@ -97,7 +97,7 @@ def test_a_gallery_grows_without_training(place):
         (["enroll", "new.gallery", "nowhere", *ENCODER], "the folder nowhere does not exist"),
         (["enroll", "new.gallery", "one", *ENCODER], "only one class, 'ant'"),
         (["enroll", "text.png/new.gallery", "support", *ENCODER], "cannot write text.png/new.gallery (File exists)"),
-        (["enroll", "text.png", "support", *ENCODER], "text.png is not a readable gallery"),
+        (["enroll", "text.png", "support", *ENCODER], "text.png is not a gallery file"),
         (["enroll", "other.gallery", "support", *ENCODER, "--ink", "bright"], "was made with --ink dark"),
         (["enroll", "other.gallery", "support", "--encoder", "identity"], "was made with other weights"),
     ],

@@ -87,7 +87,7 @@ def test_a_file_whose_header_asks_for_more_than_it_has_is_refused(tmp_path):
         with pytest.raises(InputError, match="is not a readable file"):
             read_arrays(tmp_path / "it", "file")
     (tmp_path / "it").write_bytes((2**60).to_bytes(8, "little") + b"{}")
-    with pytest.raises(InputError, match="is not a readable file"):
+    with pytest.raises(InputError, match=r"it is not a file$"):
         read_arrays(tmp_path / "it", "file")
 
 

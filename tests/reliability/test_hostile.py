@@ -253,9 +253,9 @@ def test_class_names_that_are_not_unicode(tmp_path, gaussproto):
 
 def test_large_files_are_refused_before_they_are_read(tmp_path):
     for name, sentence in {
-        "it.safetensors": "is longer than the file|header of 0 bytes",
+        "it.safetensors": "is not a weights file",
         "it.onnx": r"must have at most 1,073\.7 MB",
-        "it.gallery": "is longer than the file|header of 0 bytes",
+        "it.gallery": "is not a gallery file",
     }.items():
         with (tmp_path / name).open("wb") as file:
             file.truncate(3 << 30)  # takes no space on the disk

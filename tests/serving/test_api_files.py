@@ -2,7 +2,9 @@
 
 import base64
 import io
+import re
 import zipfile
+from urllib.parse import unquote
 
 import numpy as np
 import pytest
@@ -12,6 +14,8 @@ import gaussproto as gp
 from benchmarks.target import files
 from gaussproto import GaussianPrototypeClassifier
 from gaussproto.data.omniglot import EVALUATION, find, published_files
+from gaussproto.files import folder_name
+from gaussproto.serving.gallery_files import download_headers
 from gaussproto.serving.samples import list_samples, load_sample
 
 
@@ -111,6 +115,20 @@ def test_the_zip_is_a_folder_of_examples(client, gallery, clf, tmp_path):
     ]
     again = gp.GaussianPrototypeClassifier("drawings-small").fit(tmp_path)
     np.testing.assert_allclose(again.prototypes_, clf.prototypes_, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["Road signs", "標識", 'a"b\\c/d;e', "50%", "..", "x\r\ny: z"])
+def test_a_download_is_named_like_its_gallery(name):
+    header = download_headers(name, ".gallery")["content-disposition"]
+    assert re.fullmatch(r"attachment; filename=\"[^\"\\%/]+\.gallery\"; filename\*=UTF-8''[\w.%~-]+", header, re.ASCII)
+    assert unquote(header.partition("UTF-8''")[2]) == f"{folder_name(name)}.gallery"
+
+
+def test_downloads_of_a_gallery(client, gallery):
+    client.patch(gallery, json={"name": "Fußgänger"})
+    for path, ending in (("file", "gallery"), ("examples.zip", "zip")):
+        header = client.get(f"{gallery}/{path}").headers["content-disposition"]
+        assert header.endswith(f"filename*=UTF-8''Fu%C3%9Fg%C3%A4nger.{ending}")
 
 
 def test_ready_sets(client):

@@ -79,7 +79,8 @@ def test_mistakes(gaussproto, server, named, images, tmp_path):
     for options, sentence in (
         (["--server", server.url, "--gallery", "nothing like it"], "the server has no gallery 'nothing like it'"),
         (["--server", "http://127.0.0.1:9", "--gallery", "x"], "cannot reach the server"),
-        (["--server", "nonsense", "--gallery", "x"], "cannot reach the server"),
+        (["--server", "nonsense", "--gallery", "x"], "--server must begin with http:// or https:// (found 'nonsense')"),
+        (["--server", "ftp://x", "--gallery", "x"], "--server must begin with http:// or https:// (found 'ftp://x')"),
         (["--server", server.url, "--gallery", named, "--ink", "dark"], "a server decides how it classifies"),
         (["--server", server.url, "--support", tmp_path], "leave out --support"),
         (["--server", server.url], "with --server, pass --gallery NAME"),

@@ -1,11 +1,15 @@
 """The page of the studio in a real browser, against a real server: teach, ask and see."""
 
 from collections.abc import Callable
+from itertools import combinations
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
+from PIL import Image
 
+from benchmarks.served import Server
 from tests.serving.hand import PHONE, SYMBOLS, WIDE, draw, teach, vary
 from tests.serving.pages import answered, check_access, expect, points, until, verdict, weight
 
@@ -14,8 +18,13 @@ def test_three_drawn_symbols_are_told_apart(visit: Callable[..., Any]) -> None:
     page, random = visit(), Random(1)
     check_access(page)
     expect(page.locator("#teach")).to_contain_text("Draw a symbol here")
-    for name in ("circle", "triangle", "cross"):
+    for name, sentence in (
+        ("circle", "Now draw a different symbol."),
+        ("triangle", "Draw a third symbol, or try Ask."),
+        ("cross", "A second example makes a class surer."),
+    ):
         teach(page, name, random)
+        expect(page.locator("#coach")).to_have_text(sentence)
     assert page.locator(".class-name").all_inner_texts() == ["circle", "triangle", "cross"]
     assert [weight(page, i) for i in range(3)] == [100, 100, 100]
     for name in ("triangle", "cross", "circle"):
@@ -178,6 +187,11 @@ def test_keyboard_only(visit: Callable[..., Any]) -> None:
     expect(page.locator("#inspector")).to_be_hidden()
     tab_to("#plane .face")
     assert page.locator(".thumb.hot").count() == 1
+    for link, target in (("Skip to Ask", "ask-pad"), ("Skip to See", "see")):
+        page.get_by_role("link", name=link).focus()
+        expect(page.get_by_role("link", name=link)).to_be_in_viewport()
+        page.keyboard.press("Enter")
+        assert page.evaluate("document.activeElement.id") == target
     check_access(page)
 
 
@@ -199,6 +213,7 @@ def test_phone(visit: Callable[..., Any]) -> None:
     page, random = visit(viewport=PHONE, has_touch=True, is_mobile=True), Random(8)
     for name in ("circle", "triangle"):
         draw(page, "#teach-pad", name, random)
+        expect(page.locator("#coach")).not_to_contain_text("Enter")
         page.locator("#class-name").fill(name)
         page.locator("#add").tap()
         page.locator(".class-name", has_text=name).wait_for()
@@ -216,6 +231,63 @@ def test_phone(visit: Callable[..., Any]) -> None:
         )
         assert small == []
         check_access(page)
+        expect(page.locator("#inspector")).to_be_visible(visible=tab == "teach")
+    page.locator("#plane .face").nth(0).tap()
+    expect(page.locator("#inspector")).to_be_visible()
+    page.locator("#walk-button").tap()
+    expect(page.locator("#inspector")).to_be_hidden()
+    page.wait_for_timeout(400)  # the spot moves
+    box = {part: page.locator(part).first.bounding_box() for part in (".thumb", "#spot", ".top", ".tabs")}
+    spot = box["#spot"]
+    assert box[".top"]["height"] <= spot["y"] <= box[".thumb"]["y"]
+    assert box[".thumb"]["y"] + box[".thumb"]["height"] <= spot["y"] + spot["height"] <= box[".tabs"]["y"] + 8
+
+
+def test_many_classes_have_names_and_marks_apart(visit: Callable[..., Any], server: Server, tmp_path: Path) -> None:
+    page = visit(reduced_motion="reduce")
+    sets = server.client.get("/samples").json()[:3]
+    for each in sets:
+        server.client.post(f"/galleries/{page.gallery}/samples", json={"id": each["id"], "classes": 4, "shots": 2})
+    expect(page.locator("#plane .name")).to_have_count(12)
+    draw(page, "#ask-pad", "house", Random(2))
+    answered(page)
+    expect(page.locator(".bars li")).to_have_count(5)
+    expect(page.locator("#answer")).to_contain_text("and 7 more")
+    page.wait_for_timeout(100)
+    boxes = page.locator("#plane .texts text:not([hidden])").evaluate_all(
+        "all => all.map(e => e.getBBox()).map((b, i) => [b, all[i].getCTM()])"
+        ".map(([b, m]) => [m.e + b.x, m.f + b.y, m.e + b.x + b.width, m.f + b.y + b.height])"
+    )
+    covered = [
+        (one, other)
+        for one, other in combinations(boxes, 2)
+        if min(one[2], other[2]) - max(one[0], other[0]) > 6 and min(one[3], other[3]) - max(one[1], other[1]) > 6
+    ]
+    assert len(boxes) > 12
+    assert covered == []
+    marks = page.locator(".swatch").evaluate_all(
+        "all => all.map(e => getComputedStyle(e)).map(s => s.backgroundColor + s.borderTopStyle + s.borderTopColor)"
+    )
+    assert len(set(marks)) == 12
+    Image.new("L", (64, 64), 255).save(tmp_path / "white.png")
+    page.locator("#ask-files").set_input_files(tmp_path / "white.png")
+    verdict(page, "Blank")
+    expect(page.locator("#plane .query-face")).to_have_count(0)
+    expect(page.locator("#plane .distance")).to_have_count(0)
+
+
+def test_the_page_says_why_a_clear_example_counts_for_less(
+    visit: Callable[..., Any], server: Server, drawings: list[list[bytes]]
+) -> None:
+    page = visit()
+    for name, files in (("a", [*drawings[0][:3], drawings[1][3]]), ("b", drawings[1][:3])):
+        parts = [("files", (f"{i}.png", content)) for i, content in enumerate(files)]
+        server.client.post(f"/galleries/{page.gallery}/examples", data={"class": name}, files=parts)
+    expect(page.locator(".thumb")).to_have_count(7)
+    for nth, unlike in ((0, False), (3, True)):
+        page.locator(".thumb-face").nth(nth).click()
+        expect(page.locator(".counts")).to_contain_text("(higher is surer)")
+        assert ("unlike the other examples of “a”" in page.locator(".counts").inner_text()) is unlike
 
 
 def test_two_tabs_stay_in_step(visit: Callable[..., Any]) -> None:

@@ -97,12 +97,16 @@ def test_undo_of_a_ready_set_takes_out_what_it_added(visit: Callable[..., Any]) 
     check_access(page)
     page.locator("#undo").click()
     expect(thumbs).to_have_count(15)
+    expect(page.locator(".try")).to_have_count(5)
     page.locator("#redo").click()
     expect(thumbs).to_have_count(30)
     for count in (15, 0):
         page.locator("#undo").click()
         expect(thumbs).to_have_count(count)
     expect(page.locator(".class-name")).to_have_count(0)
+    expect(page.locator("#tries")).to_be_hidden()
+    page.locator("#redo").click()
+    expect(page.locator(".try")).to_have_count(5)
 
 
 def test_an_undo_that_fails_can_be_repeated(visit: Callable[..., Any]) -> None:

@@ -9,10 +9,11 @@ from random import Random
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from benchmarks.served import Server, running
-from tests.serving.hand import new_gallery, teach
-from tests.serving.pages import STATIC, check_access, expect, until
+from tests.serving.hand import draw, new_gallery, teach
+from tests.serving.pages import STATIC, answered, check_access, expect, until
 
 
 def test_a_ready_set_galleries_and_files(visit: Callable[..., Any], tmp_path: Path) -> None:
@@ -39,9 +40,11 @@ def test_a_ready_set_galleries_and_files(visit: Callable[..., Any], tmp_path: Pa
             page.get_by_role("button", name=label).click()
         saved[label] = tmp_path / download.value.suggested_filename
         download.value.save_as(saved[label])
+    assert [path.name for path in saved.values()] == ["Test.gallery", "Test.zip"]
     page.locator("#galleries input[type=file]").set_input_files(saved["Save as a gallery file"])
     expect(page.locator("#galleries")).to_be_hidden()
     expect(page.locator(".class-name")).to_have_text(classes)
+    expect(page.locator("#gallery-name")).to_have_text("Test")
     assert page.locator(".thumb.no-image").count() == page.locator(".thumb").count()
     page.locator("#gallery-button").click()
     page.locator("#gallery-rename").fill("<b>Mine</b>")
@@ -110,13 +113,15 @@ def test_files_folders_and_wrong_files(visit: Callable[..., Any], server: Server
     path = f"/galleries/{page.gallery}"
     example = server.client.get(path).json()["classes"][0]["examples"][0]["id"]
     image = server.client.get(f"{path}/examples/{example}/image").content
-    for name in ("alpha/1.png", "alpha/2.png", "beta/1.png"):
+    for name in ("beta/1.png", "alpha/10.png", "alpha/2.png", "alpha/7.png"):
         (tmp_path / "set" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "set" / name).write_bytes(image)
     page.locator("#teach-folder").set_input_files(tmp_path / "set")
     expect(page.locator(".class-name")).to_have_text(["circle", "alpha", "beta"])
-    expect(page.locator(".thumb")).to_have_count(4)
-    page.locator("#teach-files").set_input_files([tmp_path / "set" / "alpha" / f"{i}.png" for i in (1, 2)])
+    expect(page.locator(".thumb")).to_have_count(5)
+    alpha = server.client.get(path).json()["classes"][1]
+    assert [each["name"] for each in alpha["examples"]] == ["2.png", "7.png", "10.png"]
+    page.locator("#teach-files").set_input_files([tmp_path / "set" / "alpha" / f"{i}.png" for i in (2, 10)])
     expect(page.locator("#add")).to_contain_text("Add 2 images")
     page.locator("#class-name").fill("<img src=x onerror=alert(1)>")
     page.keyboard.press("Enter")
@@ -144,7 +149,7 @@ def test_files_folders_and_wrong_files(visit: Callable[..., Any], server: Server
             data,
         )
     expect(page.locator(".drop")).to_have_count(0)
-    expect(page.locator(".card").nth(1).locator(".thumb")).to_have_count(3)
+    expect(page.locator(".card").nth(1).locator(".thumb")).to_have_count(4)
     expect(page.locator("#verdict strong")).not_to_be_empty()
     page.locator("#teach-clear").click()
     page.locator("#camera-button").click()
@@ -172,10 +177,27 @@ def test_an_unreadable_file_is_a_sentence_in_place(
     page.locator("#ask-files").set_input_files(tmp_path / "plan.svg")
     expect(page.locator("#ask-error")).to_have_text("The studio cannot read plan.svg. Save it as PNG or JPEG.")
     page.locator("#teach-files").set_input_files(tmp_path / "bad.png")
-    page.locator("#class-name").fill("bad")
-    page.keyboard.press("Enter")
-    expect(page.locator("#teach-error")).to_contain_text("bad.png")
+    expect(page.locator("#teach-error")).to_have_text("The studio cannot read bad.png. Save it as PNG or JPEG.")
+    expect(page.locator("#add")).to_be_disabled()
     check_access(page)
+    Image.new("L", (64, 64), 255).save(tmp_path / "scan.tiff")  # the server reads it, the browser does not
+    page.locator("#teach-files").set_input_files(tmp_path / "scan.tiff")
+    expect(page.locator("#add")).to_be_enabled()
+    page.locator("#gallery-button").click()
+    page.locator("#galleries input[type=file]").set_input_files(tmp_path / "letters.txt")
+    expect(page.locator("#galleries .error")).to_have_text("letters.txt is not a gallery file.")
+
+
+def test_a_question_asked_offline_is_answered_later(visit: Callable[..., Any], gallery: str) -> None:
+    page = visit(gallery=gallery.rpartition("/")[2], strict=False)
+    expect(page.locator(".class-name")).to_have_count(3)
+    page.context.set_offline(True)
+    draw(page, "#ask-pad", "circle", Random(3))
+    expect(page.locator("#ask-error")).to_have_text("The server does not answer. Is gaussproto serve still running?")
+    page.context.set_offline(False)
+    answered(page)
+    expect(page.locator("#ask-error")).to_be_hidden()
+    expect(page.locator("#connection")).to_be_hidden()
 
 
 def test_a_token_and_a_lost_connection(browser: Any, tmp_path: Path) -> None:

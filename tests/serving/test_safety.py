@@ -183,6 +183,7 @@ def test_other_addresses_need_a_token_which_is_printed_once(tmp_path):
         said = server.said()
         assert said.count(server.token) == 1
         assert "which is not shown again" in said
+        assert f"the store is {tmp_path / 's.sqlite'} (galleries: 0)" in said
         url = f"http://127.0.0.1:{server.port}/api/v1/galleries"
         assert httpx.get(url).status_code == 401
         assert httpx.get(url, headers={"authorization": f"Bearer {server.token}"}).status_code == 200

@@ -133,7 +133,8 @@ def test_examples_are_embedded_again_if_the_weights_changed(server, drawings):
     assert server.client.post(f"{path}/classify", files=files(drawings[1][4])).json()["answers"][0]["answer"] == "b"
     answer = server.client.post(f"{opened}/classify", files=files(drawings[1][4]))
     assert answer.status_code == 409
-    assert "4 examples without an image were made with other weights" in answer.json()["error"]
+    error = "a gallery needs two classes with examples to classify (found 0; 4 examples without an image were made with"
+    assert answer.json()["error"] == f"{error} other weights): add examples"
 
 
 def test_a_stopping_server_finishes_what_it_accepted_and_leaves_one_file(tmp_path, drawings):

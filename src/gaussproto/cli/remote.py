@@ -31,6 +31,8 @@ class Remote:
     """
 
     def __init__(self, server: str, gallery: str, token: str | None) -> None:
+        if not server.lower().startswith(("http://", "https://")):
+            raise InputError(f"--server must begin with http:// or https:// (found {server!r})")
         self.url = f"{server.rstrip('/')}/api/v1"
         self.headers = {"authorization": f"Bearer {token}"} if token else {}
         listed = self._ask("GET", "/galleries")

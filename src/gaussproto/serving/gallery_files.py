@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 
@@ -32,6 +34,13 @@ def write_file(opened: OpenedGallery) -> bytes:
         path = Path(folder) / NAME
         opened.classifier("precision").save(path)
         return path.read_bytes()
+
+
+def download_headers(name: str, ending: str) -> dict[str, str]:
+    """Return the header that names a download. Programs that do not know `filename*` (RFC 5987) read plain ASCII."""
+    file = folder_name(name) + ending
+    plain = re.sub(r"[^ !#$&-~]", "_", file)
+    return {"content-disposition": f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(file, safe='')}"}
 
 
 def read_file(content: bytes, name: str) -> Gallery:

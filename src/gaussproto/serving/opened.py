@@ -90,9 +90,9 @@ class OpenedGallery:
     def _fitted(self, weights: Weights) -> GaussianPrototypeClassifier:
         labels = [self.class_names[getattr(row, "class")] for row in self.known]
         if len(set(labels)) < 2:
-            found = f"found {len(set(labels))}"
-            old = f" {self.stale} examples without an image were made with other weights." if self.stale else ""
-            raise ConflictError(f"a gallery needs two classes with examples to classify ({found}): add examples.{old}")
+            old = f"; {self.stale} examples without an image were made with other weights" if self.stale else ""
+            found = f"found {len(set(labels))}{old}"
+            raise ConflictError(f"a gallery needs two classes with examples to classify ({found}): add examples")
         parameters = self.stored.parameters
         clf = GaussianPrototypeClassifier(
             self.stored.gallery.encoder,

@@ -15,6 +15,7 @@ from gaussproto.errors import InputError
 from gaussproto.serving.bodies import check_name, read_examples, read_form, read_queries
 from gaussproto.serving.description import FILE, body_of, file_of
 from gaussproto.serving.galleries import Galleries
+from gaussproto.serving.gallery_files import download_headers
 from gaussproto.serving.models import (
     Added,
     Answers,
@@ -261,7 +262,7 @@ async def embed(
 @router.get("/galleries/{gallery}/file", response_class=Response, responses=file_of("application/octet-stream"))
 async def gallery_file(opened: Opened, gallery: Id) -> Response:
     """Return the gallery file, as `gaussproto enroll` writes it."""
-    headers = {"content-disposition": 'attachment; filename="studio.gallery"'}
+    headers = download_headers((await opened.open(gallery)).stored.gallery.name, ".gallery")
     return Response(await opened.file(gallery), 200, headers, "application/octet-stream")
 
 
@@ -269,7 +270,7 @@ async def gallery_file(opened: Opened, gallery: Id) -> Response:
 async def examples_zip(opened: Opened, gallery: Id) -> Response:
     """Return the images of the examples as a zip of CLASS/NAME.png files."""
     file = await opened.zipped(gallery)
-    headers = {"content-disposition": 'attachment; filename="examples.zip"'}
+    headers = download_headers((await opened.open(gallery)).stored.gallery.name, ".zip")
     chunks = iter(lambda: file.read(1 << 16), b"")
     return StreamingResponse(chunks, 200, headers, "application/zip", BackgroundTask(file.close))
 

@@ -57,6 +57,7 @@ def serve(
         made = secrets.token_urlsafe(24) if exposed and token is None else None
         names = {name.lower() for name in (*hosts, host, socket.gethostname() if exposed else "") if name}
         address = _address(host, listener.getsockname()[1])
+        say(f"the store is {opened.place} (galleries: {len(opened.list_galleries())})")
 
         def listening() -> None:
             once = " with its token, which is not shown again" if made else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, func, select
@@ -84,6 +85,12 @@ class Store:
             self.close()
             reason = str(error.orig).strip().splitlines()[0]
             raise InputError(f"cannot open the store {self.name} ({reason}): check --store") from None
+
+    @property
+    def place(self) -> str:
+        """The file or the URL, for the user."""
+        sqlite = self.url.get_backend_name() == "sqlite"
+        return str(Path(str(self.url.database)).absolute()) if sqlite else self.name
 
     def close(self) -> None:
         self._engine.dispose()

@@ -9,6 +9,7 @@ const faces = new Map();
 let bars = null;
 let head = null;
 let why = null;
+let more = null;
 
 export function startAnswer() {
   on("answer gallery query", draw);
@@ -29,14 +30,18 @@ function draw() {
   }
   if (!bars) {
     bars = h("ol", { class: "bars" });
+    more = h("p", { class: "soft" });
     why = h("div", { class: "why" }, h("h3", {}, "Why"), h("p"), h("div", { class: "near" }));
     head = h("span");
-    place.replaceChildren(h("p", { class: "bars-head", "aria-hidden": "true" }, head, h("span", {}, "distance")), bars, why);
+    place.replaceChildren(h("p", { class: "bars-head", "aria-hidden": "true" }, head, h("span", {}, "distance")), bars, more, why);
   }
   bars.classList.toggle("unsure", answer.unknown);
   bars.setAttribute("aria-label", answer.unknown ? "Classes by probability, if it were one of them" : "Classes by probability");
   head.textContent = answer.unknown ? "if it were one of these" : "probability";
   reconcile(bars, rows, answer.classes, bar);
+  const others = way() - answer.classes.length;
+  more.hidden = others <= 0;
+  more.textContent = `and ${others} more`;
   drawWhy(answer);
 }
 
@@ -51,7 +56,7 @@ function drawVerdict() {
     place.classList.add("unknown");
     return place.replaceChildren(h("strong", {}, "Unknown"), h("span", {}, `It is far from every class. The nearest is “${best.name}”.`));
   }
-  place.classList.add(colour(best.name));
+  place.className = `verdict ${colour(best.name)}`;
   return place.replaceChildren(
     h("strong", { title: best.name }, best.name),
     h("span", { class: "sure" }, `${percent(best.probability)} sure`),
@@ -82,7 +87,7 @@ function bar() {
 function drawWhy(answer) {
   const [best, next] = answer.classes;
   const near = answer.nearest.filter((one) => exampleById(one.id));
-  why.querySelector("p").textContent = reason(answer, best, next);
+  why.querySelector("p").textContent = reason(answer, best, next) + (near.length ? " Nearest examples:" : "");
   reconcile(why.querySelector(".near"), faces, near, nearExample);
 }
 
@@ -93,7 +98,7 @@ function reason(answer, best, next) {
   }
   const mean = shots > 1 ? `the mean of your ${shots} examples of “${best.name}”` : `your example of “${best.name}”`;
   if (!next) return `It is nearest to ${mean}.`;
-  return `It is at distance ${number(best.distance)} from ${mean}, and at ${number(next.distance)} from “${next.name}”. Nearest examples:`;
+  return `It is at distance ${number(best.distance)} from ${mean}, and at ${number(next.distance)} from “${next.name}”.`;
 }
 
 function nearExample({ id }) {

@@ -60,7 +60,7 @@ async function send(method, path, { query, json, form, signal, etag } = {}) {
     } catch (error) {
       if (signal?.aborted) throw error;
       setLost(true);
-      throw new ApiError("The server does not answer. Is `gaussproto serve` still running?", 0);
+      throw new ApiError("The server does not answer. Is gaussproto serve still running?", 0);
     }
     setLost(false);
     if (response.ok || response.status === 304) return response;
@@ -82,12 +82,18 @@ function setLost(value) {
 async function sentence(response) {
   try {
     const { error } = await response.json();
-    // a sentence that begins with a file's name keeps its case
-    if (typeof error === "string" && error) return /^[a-z]+ /.test(error) ? error[0].toUpperCase() + error.slice(1) : error;
+    if (typeof error === "string" && error) return finished(error);
   } catch {
     // not JSON: the status is all there is
   }
   return `The server answered with status ${response.status}.`;
+}
+
+/** An error of the API as a sentence: with a full stop, without backticks, and with a capital unless a file's name is first. */
+function finished(error) {
+  const text = error.replaceAll("`", "");
+  const begun = /^[a-z]+ /.test(text) ? text[0].toUpperCase() + text.slice(1) : text;
+  return /[.?!]$/.test(begun) ? begun : `${begun}.`;
 }
 
 export const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
@@ -136,6 +142,16 @@ export async function readImage(g, e, query = {}) {
 export const classify = (g, images, query, signal) =>
   read("POST", at(g, "classify"), { form: formOf(images), query, signal });
 
+/** Whether the server can read an image. If it does not answer, nobody knows yet. */
+export async function canRead(image, encoder) {
+  try {
+    await send("POST", "embed", { form: formOf([image]), query: { encoder } });
+  } catch (error) {
+    return error.status !== 422;
+  }
+  return true;
+}
+
 export const openGallery = (file, name) => {
   const form = new FormData();
   form.append("file", file, file.name);
@@ -146,10 +162,10 @@ export const openGallery = (file, name) => {
 /** Fetch a file of the gallery and hand it to the browser's downloads. */
 export async function download(g, what, fallback) {
   const response = await send("GET", at(g, what));
-  const named = /filename="?([^";]+)"?/.exec(response.headers.get("Content-Disposition") ?? "");
+  const named = /filename\*=UTF-8''([^;]+)/.exec(response.headers.get("Content-Disposition") ?? "");
   const link = document.createElement("a");
   link.href = URL.createObjectURL(await response.blob());
-  link.download = named ? named[1] : fallback;
+  link.download = named ? decodeURIComponent(named[1]) : fallback;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }

@@ -8,7 +8,7 @@ import { track } from "./progress.js";
 import { on, set, state, way } from "./state.js";
 
 const WHILE_DRAWING = 120; // milliseconds between two questions during a stroke
-const TOP = 8;
+const TOP = 5; // classes with a bar, so few that the reason below them is in sight
 const NEAREST = 4;
 const TRIES = "gaussproto-tries";
 
@@ -44,6 +44,7 @@ export function startAsk() {
   on("weights", () => state.query && ask());
   on("query", drawLead);
   on("tries", drawTries);
+  new ResizeObserver(fadeTries).observe(byId("tries"));
   drawLead();
 }
 
@@ -65,7 +66,7 @@ function askPad() {
 }
 
 async function takeFiles(images) {
-  const { good, sentence } = readable(images);
+  const { good, sentence } = await readable(images);
   if (good.length > 1) set({ tries: good.slice(0, 60).map((image) => ({ file: image.file, name: image.name })) });
   if (good.length) await askImage(good[0]);
   if (sentence) say(byId("ask-error"), sentence);
@@ -103,6 +104,11 @@ export async function ask() {
   }
 }
 
+/** Ask again what was asked while the server did not answer. */
+export function askAgain() {
+  if (state.query && !state.answer && !running) ask();
+}
+
 function clear() {
   running?.abort();
   running = null;
@@ -131,9 +137,18 @@ function drawTries() {
   if (tries.every((one) => one.image)) sessionStorage.setItem(TRIES, JSON.stringify({ gallery: shown, tries }));
   box.hidden = tries.length === 0;
   box.replaceChildren(
-    h("p", { class: "lead" }, tries[0]?.file ? "Your files:" : "Other drawings of these characters. Ask about one:"),
-    h("div", { class: "try-row" }, ...tries.map(tryButton)),
+    h("p", { class: "lead" }, tries[0]?.file ? "Your files. Ask about one:" : "Other drawings to ask about:"),
+    h("div", { class: "try-row", onscroll: fadeTries }, ...tries.map(tryButton)),
   );
+  fadeTries();
+}
+
+/** Fade the row of drawings at the sides where it goes on. */
+function fadeTries() {
+  const row = byId("tries").querySelector(".try-row");
+  if (!row) return;
+  row.classList.toggle("before", row.scrollLeft > 4);
+  row.classList.toggle("after", row.scrollLeft + row.clientWidth < row.scrollWidth - 4);
 }
 
 function tryButton(given, index) {

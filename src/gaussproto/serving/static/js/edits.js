@@ -93,24 +93,24 @@ async function dropNew(g, names, before) {
   await changed();
 }
 
-/** Load a ready set. Returns drawings to ask about. */
+/** Load a ready set, and show its drawings to ask about. */
 export const addSamples = (sample) => inLine(() => load(sample));
 
 async function load(sample) {
   const g = gallery();
   const before = new Set(classes().map((c) => c.name));
+  const tries = state.tries ?? [];
   let added = [];
-  let queries = [];
   const fill = () =>
     track(`Loading ${sample.name}`, async () => {
       await refresh();
       const known = new Set(examples().map((e) => e.id));
       const reply = await api.addSamples(g, sample.id);
-      queries = reply.queries ?? [];
       await changed();
       const fresh = classes().flatMap((c) => c.examples.filter((e) => !known.has(e.id)).map((e) => ({ id: e.id, name: c.name })));
       fresh.forEach((one, i) => added[i] && renewed.set(idNow(added[i].id), one.id));
       added = fresh;
+      set({ tries: reply.queries.map((q) => ({ class: q.class, image: q.image })) });
     });
   await fill();
   did({
@@ -118,11 +118,10 @@ async function load(sample) {
     undo: async () => {
       await deleteAll(g, added.map((one) => one.id));
       await dropNew(g, new Set(added.map((one) => one.name)), before);
-      set({ tries: [] });
+      set({ tries });
     },
     redo: fill,
   });
-  return queries;
 }
 
 /** What is needed to add an example again. */

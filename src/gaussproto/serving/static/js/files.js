@@ -1,6 +1,9 @@
 /** Images from the file input, the clipboard, and dropped files and folders. */
 
+import { canRead } from "./api.js";
 import { count } from "./element.js";
+import { track } from "./progress.js";
+import { state } from "./state.js";
 
 const READ = /[./](png|jpe?g|gif|bmp|webp|tiff?|p[bgpn]m)$/i; // as the end of a name or a type
 const IMAGE = /\.(png|jpe?g|gif|bmp|webp|tiff?|p[bgpn]m|avif|heic|heif|svg)$/i;
@@ -12,15 +15,33 @@ const isImage = (file) => file.type.startsWith("image/") || IMAGE.test(file.name
 /**
  * The images that the server can read, and a sentence if there are others.
  * @param {Given[]} images
- * @returns {{good: Given[], sentence: string|null}}
+ * @returns {Promise<{good: Given[], sentence: string|null}>}
  */
-export function readable(images) {
-  const good = images.filter(({ file, name }) => READ.test(file.type) || READ.test(name));
+export async function readable(images) {
+  const good = await track("Reading the images", async (step) => {
+    const found = [];
+    for (const [i, image] of images.entries()) {
+      if (await opens(image)) found.push(image);
+      step(i + 1, images.length);
+    }
+    return found;
+  });
   const bad = images.filter((image) => !good.includes(image));
   if (!images.length) return { good, sentence: "There is no image among these files." };
   if (!bad.length) return { good, sentence: null };
   const which = bad.length === 1 ? bad[0].name : `${bad[0].name} and ${count(bad.length - 1, "other file")}`;
   return { good, sentence: `The studio cannot read ${which}. Save ${bad.length === 1 ? "it" : "them"} as PNG or JPEG.` };
+}
+
+/** Whether an image can be read. The server is asked about one that this browser cannot show, such as a TIFF. */
+async function opens({ file, name }) {
+  if (!READ.test(file.type) && !READ.test(name)) return false;
+  try {
+    (await createImageBitmap(file)).close();
+    return true;
+  } catch {
+    return !state.gallery || canRead({ file, name }, state.gallery.encoder);
+  }
 }
 
 /** The class of `letters/a/1.png` is `a`; of `letters/1.png` it is `letters`. A file alone has none. */
@@ -36,7 +57,10 @@ export function fromBase64(text) {
 }
 
 /** @param {FileList} files of an input, perhaps of a folder @returns {Given[]} */
-export const fromInput = (files) => [...files].filter(isImage).map((file) => given(file, file.webkitRelativePath || file.name));
+export const fromInput = (files) =>
+  [...files].filter(isImage).sort((a, b) => inOrder(a.webkitRelativePath, b.webkitRelativePath)).map((file) => given(file, file.webkitRelativePath || file.name));
+
+const inOrder = (a, b) => a.localeCompare(b, undefined, { numeric: true });
 
 /** @param {DataTransfer} data @returns {Promise<Given[]>} */
 export async function fromDrop(data) {
@@ -60,7 +84,7 @@ async function walk(entry, above) {
     if (!part.length) break; // a reader hands out a folder in parts
     members.push(...part);
   }
-  members.sort((a, b) => a.name.localeCompare(b.name, undefined, { numeric: true }));
+  members.sort((a, b) => inOrder(a.name, b.name));
   return (await Promise.all(members.map((member) => walk(member, `${path}/`)))).flat();
 }
 

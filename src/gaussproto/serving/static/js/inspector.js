@@ -44,6 +44,7 @@ function draw() {
 function build(id) {
   const given = h("img", { alt: "The example as you gave it", width: 96, height: 96 });
   const seen = h("img", { alt: "The example as the network sees it", width: 96, height: 96 });
+  const caption = h("figcaption");
   const text = h("p", { class: "counts" });
   const error = h("p", { class: "error", role: "alert", hidden: true });
   const slider = h("input", { id: "damage", type: "range", min: 0, max: 1, step: 0.05 });
@@ -76,8 +77,8 @@ function build(id) {
   choice.addEventListener("change", () => attempt(() => moveExample(id, choice.value)));
   const parts = [
     h("div", { class: "views" },
-      h("figure", {}, h("span", { class: "paper" }, given), h("figcaption", {}, "yours")),
-      h("figure", {}, h("span", { class: "paper dark" }, seen), h("figcaption", {}, "network’s view"))),
+      h("figure", {}, h("span", { class: "paper" }, given), caption),
+      h("figure", {}, h("span", { class: "paper dark" }, seen), h("figcaption", {}, "what the network sees"))),
     h("div", { class: "facts" },
       text,
       h("div", { class: "field" }, h("label", { for: "damage" }, "Damage"), slider, shown),
@@ -102,6 +103,7 @@ function build(id) {
         slider.value = String(example.damage);
         shown.textContent = percent(example.damage);
       }
+      caption.textContent = example.damage ? `with ${percent(example.damage)} damage` : "yours";
       text.replaceChildren("Counts for ", h("strong", {}, percent(example.weight)), ` of “${name}”`, ...precision(example));
       const names = classes().map((c) => c.name);
       if (choice.dataset.names !== names.join("\n")) {
@@ -116,5 +118,14 @@ function build(id) {
 function precision(example) {
   if (example.blank) return [". It is blank."];
   if (state.weights === "uniform" || example.precision === null) return ["."];
-  return [`. Its precision is ${example.precision.toPrecision(3)}.`];
+  const { name } = classById(example.class);
+  const unlike = isUnlike(example) ? ` It is unlike the other examples of “${name}”, so it counts for less than its precision says.` : "";
+  return [`. Precision ${example.precision.toPrecision(3)} (higher is surer).${unlike}`];
+}
+
+/** Whether an example counts for much less than its share of the precisions: the classifier trusts it less than the others. */
+function isUnlike(example) {
+  const precisions = classById(example.class).examples.map((e) => e.precision ?? 0);
+  const share = example.precision / precisions.reduce((sum, one) => sum + one, 0);
+  return example.weight < share / 2;
 }

@@ -2,7 +2,7 @@
 
 import { startAnswer } from "./answer.js";
 import { connection, setToken, takeToken } from "./api.js";
-import { startAsk } from "./ask.js";
+import { askAgain, startAsk } from "./ask.js";
 import { startClasses } from "./classes.js";
 import { byId, h, say } from "./element.js";
 import { startInspector } from "./inspector.js";
@@ -11,7 +11,7 @@ import { startLearning } from "./learn.js";
 import { startPlane } from "./plane.js";
 import { track } from "./progress.js";
 import { follow, start } from "./sync.js";
-import { startTabs } from "./tabs.js";
+import { startSkipping, startTabs } from "./tabs.js";
 import { loadSamples, startTeach } from "./teach.js";
 import { startTheme } from "./theme.js";
 import { startUndo } from "./undo.js";
@@ -20,6 +20,7 @@ import { startWalk } from "./walk.js";
 takeToken();
 startTheme();
 startTabs();
+startSkipping();
 startUndo();
 startKeep();
 startTeach();
@@ -35,6 +36,7 @@ connection.addEventListener("lost", () => say(byId("connection"), "The server do
 connection.addEventListener("back", () => {
   say(byId("connection"), null);
   loadSamples();
+  askAgain();
 });
 connection.addEventListener("token", askToken);
 

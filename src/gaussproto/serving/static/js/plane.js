@@ -2,6 +2,7 @@
 
 import { byId, h, percent, s, say } from "./element.js";
 import { show } from "./images.js";
+import { arrange } from "./labels.js";
 import { track } from "./progress.js";
 import { classById, exampleById, on, set, state, way } from "./state.js";
 import { scene } from "./scene.js";
@@ -10,6 +11,7 @@ import { setWeights } from "./sync.js";
 const DURATION = 500; // milliseconds
 const FACE = 30; // side of a thumbnail
 const FACES = 60; // more marks than this are dots
+const DOT = 6; // half the side of one, for the texts beside it
 const ROOMY = 13; // up to so many marks the thumbnails are larger
 const STAR = "M0-9l2.6 5.6 6.1.8-4.5 4.2 1.2 6.1L0 3.7l-5.4 3 1.2-6.1-4.5-4.2 6.1-.8z";
 const still = matchMedia("(prefers-reduced-motion: reduce)");
@@ -22,7 +24,7 @@ let compared = null;
 let zoom = 1; // of the thumbnails
 
 export function startPlane() {
-  layers = ["areas", "lines", "circles", "faces", "stars", "query", "texts"].map((name) => s("g", { class: name }));
+  layers = ["areas", "lines", "circles", "faces", "query", "stars", "texts"].map((name) => s("g", { class: name }));
   layers = Object.fromEntries(layers.map((g) => [g.getAttribute("class"), g]));
   svg = s("svg", { role: "group", "aria-label": "The embedding plane" }, ...Object.values(layers));
   caption = h("p", { class: "plane-caption" });
@@ -49,9 +51,12 @@ function draw(jump = false) {
   drawCaption();
   if (!width) return;
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-  const marks = scene(width, height);
-  svg.classList.toggle("many", marks.length > FACES);
-  zoom = marks.length > 2 * ROOMY ? 0.72 : marks.length > ROOMY ? 0.85 : 1.25;
+  const found = scene(width, height);
+  const many = found.length > FACES;
+  svg.classList.toggle("many", many);
+  zoom = found.length > 2 * ROOMY ? 0.72 : found.length > ROOMY ? 0.85 : 1.25;
+  const side = (FACE / 2) * zoom;
+  const marks = arrange(found, many ? DOT : side, side, width, height);
   const keep = new Set(marks.map((one) => one.key));
   for (const [key, entry] of shown) {
     if (keep.has(key)) continue;
@@ -75,7 +80,7 @@ function step(time) {
   const ease = t === 1 ? 1 : 1 - (1 - t) ** 3;
   for (const entry of shown.values()) {
     entry.now = { ...entry.to };
-    for (const key of ["x", "y", "r", "x2", "y2", "top"]) {
+    for (const key of ["x", "y", "r", "x2", "y2", "lx", "ly"]) {
       if (entry.to[key] !== undefined) entry.now[key] = entry.from[key] + (entry.to[key] - entry.from[key]) * ease;
     }
     entry.parts.place(entry.now);
@@ -91,6 +96,10 @@ function enter(one) {
 }
 
 const move = (part, { x, y }, scale = 1) => part.setAttribute("transform", `translate(${x.toFixed(2)} ${y.toFixed(2)}) scale(${scale})`);
+
+function join(line, ...ends) {
+  ["x1", "y1", "x2", "y2"].forEach((name, i) => line.setAttribute(name, ends[i].toFixed(2)));
+}
 
 function exampleParts({ id }) {
   const circle = s("circle", { class: "confidence", "data-example": id });
@@ -138,8 +147,8 @@ function classParts() {
     update(one) {
       area.setAttribute("class", `area ${one.colour}`);
       star.setAttribute("class", `star ${one.colour}`);
-      text.setAttribute("class", `name ${one.colour}`);
-      text.textContent = one.label.length > 16 ? `${one.label.slice(0, 15)}…` : one.label;
+      text.setAttribute("class", `name ${one.colour}${one.far ? " far" : ""}`);
+      text.textContent = one.label;
     },
     place(now) {
       move(area, now);
@@ -147,7 +156,7 @@ function classParts() {
       // the prototype of one example is the example: the star sits on its corner, not on the drawing
       const aside = now.beside ? (FACE / 2) * zoom : 0;
       move(star, { x: now.x + aside, y: now.y - aside });
-      move(text, { x: now.x, y: now.top - (FACE / 2) * zoom - 7 });
+      move(text, { x: now.lx, y: now.ly });
     },
   };
 }
@@ -156,11 +165,13 @@ function queryParts() {
   const image = s("image", { x: -FACE / 2 + 2, y: -FACE / 2 + 2, width: FACE - 4, height: FACE - 4 });
   const group = s("g", { class: "query-face" }, s("rect", { x: -FACE / 2, y: -FACE / 2, width: FACE, height: FACE, rx: 6 }), image);
   const text = s("text", { class: "query-name", y: FACE / 2 + 13 });
-  layers.query.append(group);
+  const leader = s("line", { class: "leader" });
+  const point = s("circle", { class: "query-point", r: 4.5 });
+  layers.query.append(leader, point, group);
   layers.texts.append(text);
   let file = null;
   return {
-    all: [group, text],
+    all: [leader, group, point, text],
     update() {
       text.textContent = "query";
       if (file === state.query?.file) return;
@@ -169,8 +180,10 @@ function queryParts() {
       if (file) image.setAttribute("href", URL.createObjectURL(file));
     },
     place(now) {
-      move(group, now, zoom);
-      move(text, { x: now.x, y: now.y + (FACE / 2) * (zoom - 1) });
+      join(leader, now.x, now.y, now.lx, now.ly);
+      move(point, now);
+      move(group, { x: now.lx, y: now.ly }, zoom);
+      move(text, { x: now.lx, y: now.ly + (FACE / 2) * (zoom - 1) });
     },
   };
 }
@@ -187,13 +200,10 @@ function lineParts() {
       text.setAttribute("class", `distance-text${one.strong ? " strong" : ""}`);
       text.textContent = one.label;
     },
-    place({ x, y, x2, y2 }) {
-      line.setAttribute("x1", x.toFixed(2));
-      line.setAttribute("y1", y.toFixed(2));
-      line.setAttribute("x2", x2.toFixed(2));
-      line.setAttribute("y2", y2.toFixed(2));
-      move(text, { x: x + (x2 - x) * 0.55, y: y + (y2 - y) * 0.55 + 4 });
-      text.toggleAttribute("hidden", Math.hypot(x2 - x, y2 - y) < 70);
+    place({ x, y, x2, y2, lx, ly, free }) {
+      join(line, x, y, x2, y2);
+      move(text, { x: lx, y: ly });
+      text.toggleAttribute("hidden", !free);
     },
   };
 }
@@ -224,7 +234,7 @@ function drawCaption() {
 function note() {
   const place = byId("weights-note");
   const { weights, answer } = state;
-  const meaning = weights === "precision" ? "Gaussian: a clear example counts for more." : "Vanilla: all examples count the same.";
+  const meaning = weights === "precision" ? "Gaussian: a clear, typical example counts for more." : "Vanilla: all examples count the same.";
   const other = compared?.weights !== weights && compared?.answer.query === answer?.query && compared?.answer;
   place.textContent = other && answer?.weights === weights ? `${meaning} ${compare(other, answer, weights)}` : meaning;
 }

@@ -5,7 +5,8 @@ import { classById, colour, state } from "./state.js";
 
 /**
  * @typedef {{key: string, kind: "example"|"class"|"query"|"line", id?: string, colour: string, x: number, y: number,
- *   r?: number, x2?: number, y2?: number, top?: number, of?: string, label?: string, strong?: boolean, beside?: boolean}} Mark
+ *   r?: number, x2?: number, y2?: number, top?: number, of?: string, label?: string, strong?: boolean, beside?: boolean, far?: boolean,
+ *   lx?: number, ly?: number, free?: boolean}} Mark with `lx` and `ly` where its text goes, and whether that covers no other
  */
 
 const MARGIN = 38; // pixels
@@ -41,14 +42,17 @@ export function scene(width, height) {
     before = new Map(plane.examples.map((e) => [e.id, align(e)]));
   }
   const marks = [...plane.classes.map(classMark), ...plane.examples.map(exampleMark)];
-  marks.push(...queryMarks(marks));
-  return fitted(marks, width, height);
+  const query = queryMarks(marks);
+  const near = new Set(query.map((mark) => `class ${mark.id}`));
+  for (const mark of marks) mark.far = query.length > 0 && mark.kind === "class" && !near.has(mark.key);
+  return fitted([...marks, ...query], width, height);
 }
 
+const short = (name) => (name.length > 16 ? `${name.slice(0, 15)}…` : name);
 const nameOf = (id) => classById(id)?.name ?? "";
 
 const classMark = (c) => ({
-  key: `class ${c.id}`, kind: "class", id: c.id, colour: colour(nameOf(c.id)), label: nameOf(c.id), ...align(c), r: c.radius * state.plane.unit,
+  key: `class ${c.id}`, kind: "class", id: c.id, colour: colour(nameOf(c.id)), label: short(nameOf(c.id)), ...align(c), r: c.radius * state.plane.unit,
   beside: classById(c.id)?.examples.length === 1,
 });
 
@@ -59,12 +63,12 @@ const exampleMark = (e) => ({
 /** The query and its distance to each class, if the answer belongs to this plane. */
 function queryMarks(marks) {
   const { answer, plane } = state;
-  if (!answer?.point || answer.version !== plane.version || answer.weights !== state.weights) return [];
+  if (!answer?.point || answer.blank || answer.version !== plane.version || answer.weights !== state.weights) return [];
   const at = align({ x: answer.point[0], y: answer.point[1] });
   const lines = answer.classes.slice(0, 5).map((c, rank) => {
     const end = marks.find((mark) => mark.key === `class ${c.id}`);
     return end && {
-      key: `line ${c.id}`, kind: "line", colour: end.colour, ...at, x2: end.x, y2: end.y,
+      key: `line ${c.id}`, kind: "line", id: c.id, colour: end.colour, ...at, x2: end.x, y2: end.y,
       label: c.distance.toPrecision(3), strong: rank === 0 && !answer.unknown,
     };
   });

@@ -49,9 +49,10 @@ export const classByName = (name) => classes().find((c) => c.name === name) ?? n
 export const way = () => classes().filter((c) => c.examples.length > 0).length;
 
 const COLOURS = 8;
+const MARKS = 3; // full, hollow, dashed
 const slots = new Map();
 
-/** The colour class of a class. It stays when other classes come and go. */
+/** The colour of a class as names for CSS. It stays when other classes come and go. When colours repeat, the mark differs. */
 export function colour(name) {
   const taken = new Set(classes().map((c) => slots.get(c.name)).filter((slot) => slot !== undefined));
   if (!slots.has(name)) {
@@ -59,7 +60,8 @@ export function colour(name) {
     while (taken.has(slot)) slot++;
     slots.set(name, slot);
   }
-  return `c${slots.get(name) % COLOURS}`;
+  const slot = slots.get(name);
+  return `c${slot % COLOURS} r${Math.floor(slot / COLOURS) % MARKS}`;
 }
 
 export const forgetColours = () => slots.clear();

@@ -6,7 +6,7 @@ import { addImages, addSamples } from "./edits.js";
 import { byId, count, h, say } from "./element.js";
 import { dropZone, fromInput, fromPaste, readable } from "./files.js";
 import { Pad } from "./pad.js";
-import { classByName, classes, examples, on, set, state, way } from "./state.js";
+import { classByName, classes, examples, on, state, way } from "./state.js";
 
 /** @type {Pad} */
 let pad;
@@ -70,7 +70,7 @@ function nameNow() {
 
 /** Take images: those whose folder names a class are added at once, the others wait for a name. */
 async function take(images) {
-  const { good, sentence } = readable(images);
+  const { good, sentence } = await readable(images);
   const named = good.filter((image) => image.class);
   const unnamed = good.filter((image) => !image.class);
   if (unnamed.length) {
@@ -101,7 +101,7 @@ async function attempt(work) {
 /** Add what is on the pad, or waits, to a class. */
 export async function addHere(name, images = null) {
   if (images) {
-    const { good, sentence } = readable(images);
+    const { good, sentence } = await readable(images);
     return attempt(() => addAll(good.map((image) => ({ ...image, class: name })), sentence));
   }
   if (!ready() || byId("add").dataset.busy) return false;
@@ -123,6 +123,7 @@ function draw() {
   const button = byId("add");
   button.disabled = !ready();
   button.textContent = !ready() ? "Add" : known ? `Add ${what} to “${name}”` : `Add ${what} as “${name}”`;
+  button.title = ready() ? button.textContent : ""; // a long name is cut
   byId("teach-clear").disabled = !ready();
   byId("class-names").replaceChildren(...classes().map((c) => h("option", { value: c.name })));
   if (byId("coach").textContent !== coach()) byId("coach").textContent = coach(); // else it would be read out again
@@ -134,10 +135,10 @@ function draw() {
 function coach() {
   const n = way();
   const shots = examples().length;
-  if (ready() && n === 0) return "Now type its name and press Enter.";
+  if (ready() && n === 0) return `Now type its name and ${TOUCH.matches ? "tap Add" : "press Enter"}.`;
   if (n === 0) return "Draw a symbol, then name it.";
   if (n === 1) return "Now draw a different symbol.";
-  if (shots < 4) return "Draw a third symbol, or try Ask.";
+  if (n === 2 && shots < 4) return "Draw a third symbol, or try Ask.";
   if (shots < 2 * n) return "A second example makes a class surer.";
   return `${count(n, "class", "classes")}, ${count(shots, "example")}. ${TOUCH.matches ? "Tap" : "Click"} an example to damage or move it.`;
 }
@@ -165,10 +166,7 @@ const row = (sets) => h("div", { class: "row" }, ...sets.map((sample) =>
 
 export async function loadSet(sample = samples[0]) {
   if (!sample) return;
-  await attempt(async () => {
-    const queries = await addSamples(sample);
-    set({ tries: queries.map((q) => ({ class: q.class, image: q.image })) });
-  });
+  await attempt(() => addSamples(sample));
 }
 
 export const hasSamples = () => samples.length > 0;

@@ -1,7 +1,7 @@
 /** A walk through the page: six words, each shown on the user's own drawings. */
 
 import { byId, count, h, percent } from "./element.js";
-import { classes, examples, state, way } from "./state.js";
+import { classes, examples, set, state, way } from "./state.js";
 import { showTab } from "./tabs.js";
 import { hasSamples, loadSet } from "./teach.js";
 
@@ -44,7 +44,7 @@ const STEPS = [
       if (all.length < 2) return "The network also says how precise each example is. A blurred example is less precise and counts for less. Add a second example to a class to see it.";
       if (state.weights === "uniform") return "The network also says how precise each example is. Vanilla weights ignore it: all examples count the same. Switch to Gaussian, and a blurred example counts for less.";
       const shares = all.slice(0, 5).map((e) => percent(e.weight)).join(", ");
-      return `The network also says how precise each example is. Those of “${richest().name}” count for ${shares}. Choose one and move its damage slider: its share falls.`;
+      return `The network also says how precise each example is. Those of “${richest().name}” count for ${shares}. Choose one and move its damage slider: its share falls. An example unlike the others of its class also counts for less.`;
     },
   },
   {
@@ -52,7 +52,7 @@ const STEPS = [
     text: () => {
       const [best] = state.answer?.classes ?? [];
       const yours = best && !state.answer.unknown ? ` Yours is nearest to “${best.name}”, at distance ${best.distance.toPrecision(3)}.` : "";
-      return `A query is a drawing whose class you ask for. It gets the class with the nearest prototype.${yours}`;
+      return `A query is a drawing whose class you ask for. It gets the class with the nearest prototype, unless it is far from all of them: then it is unknown.${yours}`;
     },
   },
 ];
@@ -67,6 +67,7 @@ export function startWalk() {
 function begin() {
   back = document.activeElement;
   at = 0;
+  set({ selected: null }); // on a phone its sheet would cover what is explained
   draw();
 }
 

@@ -11,6 +11,7 @@ import numpy as np
 from PIL import Image
 from scipy import ndimage
 
+from gaussproto.data.desk import without_desk
 from gaussproto.setting_types import Ink
 
 BOX = 22 / 28  # the longer side of the ink, as a share of the side of the prepared image
@@ -37,7 +38,8 @@ EIGHT = np.ones((3, 3), dtype=bool)  # neighbours of a pixel
 
 def prepare_ink(grey: np.ndarray, size: int, ink: Ink = "detect") -> np.ndarray | None:
     """Return the drawing in a grey image (H, W), prepared for a network: (size, size), uint8. None if it is blank."""
-    found = find_ink(*even_contrast(reduced(grey), ink))
+    grey = reduced(grey)
+    found = find_ink(*even_contrast(grey if ink == "bright" else without_desk(grey), ink))
     return None if found is None else centred(*found, size)
 
 

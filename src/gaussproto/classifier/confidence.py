@@ -57,10 +57,10 @@ class Confidence(NamedTuple):
 
     def why_unknown(self, i: int) -> str | None:
         # For `explain`. It has no docstring, so that the API reference omits it.
-        if not self.unknown[i]:
-            return None
         if self.blank[i]:
             return "no ink"
+        if not self.unknown[i]:
+            return None
         return "low precision and far from every class" if self.enlarged[i] > 1 else "far from every class"
 
     def threshold(self, i: int, c: int) -> float | None:
@@ -117,8 +117,9 @@ def check_parameters(temperature: Any, reject: Any, weights: Any = "precision", 
         check_rate(reject, "reject")
     if weights not in get_args(Weights):
         raise InputError(f"weights must be one of {', '.join(get_args(Weights))} (found {weights!r})")
-    if prototype not in get_args(PrototypeRule):
-        raise InputError(f"prototype must be one of {', '.join(get_args(PrototypeRule))} (found {prototype!r})")
+    rules = ("auto", *get_args(PrototypeRule))
+    if prototype not in rules:
+        raise InputError(f"prototype must be one of {', '.join(rules)} (found {prototype!r})")
 
 
 def temperature_of(card: Card, given: float | None, mean_shot: float, distance: str, in_distance: bool) -> float:

@@ -45,7 +45,7 @@ def load(
     if mapped is not None:
         settings, known = mapped
     else:
-        settings, embedded, labels, names = read_gallery(Path(path))
+        settings, embedded, labels, names, blank = read_gallery(Path(path))
     source = settings.source if encoder is None else encoder
     if source is None:
         raise InputError(f"{path} was saved with a network that was only in memory: pass that network as `encoder`")
@@ -83,7 +83,7 @@ def load(
     if mapped is not None:
         clf.adopt(opened, known, settings.profile)
     else:
-        clf.restore(opened, embedded, labels, names, settings.profile)
+        clf.restore(opened, embedded, labels, names, settings.profile, blank)
     if settings.features is not None:
         clf.n_features_in_ = settings.features
     if settings.feature_names is not None:

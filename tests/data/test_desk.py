@@ -32,7 +32,8 @@ def likeness(a, b):
 def test_a_drawing_on_a_desk_is_the_same_drawing(pages, condition):
     seen = photos(pages, condition)
     assert all(find_sheet(reduced_grey(photo)) is not None for photo in seen)
-    found = [likeness(prepare_ink(reduced_grey(photo), 28), prepare_ink(page, 28)) for photo, page in zip(seen, pages)]
+    prepared = [prepare_ink(reduced_grey(photo), 28) for photo in seen]
+    found = [likeness(each, prepare_ink(page, 28)) for each, page in zip(prepared, pages, strict=True)]
     if "turned" in condition:  # the drawing is turned too
         assert np.median(found) > 0.7
     else:

@@ -413,7 +413,9 @@ class GaussianPrototypeClassifier(
         profile: Profile | None = None, blank: np.ndarray | None = None,
     ) -> Self:  # fmt: skip
         # For `load` and the service. It has no docstring, so that the API reference omits it.
-        return self.adopt(encoder, lambda weighing: Known(Examples.of(embedded, labels, names, weighing, blank)), profile)
+        return self.adopt(
+            encoder, lambda weighing: Known(Examples.of(embedded, labels, names, weighing, blank)), profile
+        )
 
     def adopt(self, encoder: Encoder, known: Callable[[Weighing], Known], profile: Profile | None) -> Self:
         # For `load`. It has no docstring, so that the API reference omits it.
@@ -575,6 +577,6 @@ class GaussianPrototypeClassifier(
         """Warn, once for these examples, if the thresholds are not theirs."""
         if thresholds is not None and thresholds.borrowed and not self._warned:
             self._warned = True
-            warn_of_borrowed(
-                self.encoder_, float(self.reject or 0), len(self._known.representative.left_out(*self._metric))
-            )
+            examples = self._known.representative
+            found = len(examples.left_out(*self._metric))
+            warn_of_borrowed(self.encoder_, float(self.reject or 0), found, examples.poor)

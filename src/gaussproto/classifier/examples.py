@@ -12,7 +12,7 @@ import numpy as np
 
 from gaussproto.data.labels import classes_of
 from gaussproto.errors import InputError, did_you_mean
-from gaussproto.formulas.confidence import left_out_distances, low_precision
+from gaussproto.formulas.confidence import is_good, left_out_distances, low_precision
 from gaussproto.formulas.embedded import Embedded
 from gaussproto.formulas.prototype import class_prototypes, support_shares, trusted
 from gaussproto.formulas.trust import (
@@ -54,10 +54,10 @@ class Weighing:
             trust = np.ones(len(x))
             inked = np.ones(len(x), dtype=bool) if blank is None else ~blank
             if inked.any():  # blank ones say nothing about others
-                some, ink_index = Embedded(x, s)[inked], np.unique(index[inked], return_inverse=True)[1]
+                some, classes = Embedded(x, s)[inked], np.unique(index[inked], return_inverse=True)[1]
                 with np.errstate(all="ignore"):  # the result is checked below
                     trust[inked] = support_trust(
-                        rule, *some, ink_index, distance=self.distance, in_distance=self._metric(s)
+                        rule, some.x, some.s, classes, distance=self.distance, in_distance=self._metric(s)
                     )
                 trust[~inked & np.isin(index, index[inked])] = LEAST
         return self._weighed(x, s, index, way, trust)
@@ -208,14 +208,28 @@ class Examples:
         """Return the `left_out_distances` of the examples, sorted. They are computed once."""
         metric = distance, in_distance
         if metric not in self._left_out:
-            self._left_out[metric] = np.sort(left_out_distances(self.counted, self.index, *metric, self.low_precision))
+            known, index = self._inked(self.counted)
+            self._left_out[metric] = np.sort(left_out_distances(known, index, *metric, self.low_precision))
         return self._left_out[metric]
+
+    @cached_property
+    def poor(self) -> int:
+        """The number of examples that do not tell how far images usually are: poor, blank or doubtful ones."""
+        known, index = self._inked(self.counted)
+        good = len(index) if known.s is None else int(is_good(known.s, index).sum())
+        return len(self.index) - good
+
+    def _inked(self, embedded: Embedded[np.ndarray]) -> tuple[Embedded[np.ndarray], np.ndarray]:
+        """Return the examples that are not blank, and the class of each, counted from 0."""
+        if self.blank is None or not self.blank.any() or self.blank.all():
+            return embedded, self.index
+        return embedded[~self.blank], np.unique(self.index[~self.blank], return_inverse=True)[1]
 
     @cached_property
     def low_precision(self) -> float | None:
         """The precision below which an image counts as farther away. None if all examples count the same."""
         known = Embedded(self.embedded.x) if self.weighing.uniform else self.embedded
-        return low_precision(known, self.index)
+        return low_precision(*self._inked(known))
 
 
 def check_two(classes: Sequence[Hashable]) -> None:

@@ -119,7 +119,8 @@ def check(
         console.say(f"wrote {page}")
     if moves is not None:
         how = f"edit it, then run `{_command(source, moves)}`"
-        console.say(f"wrote {moves} with {console.number(len(proposed[0]), 'move')}: {how}")
+        found_moves = console.number(len(proposed[0]), "move")
+        console.say(f"wrote {moves} with {found_moves}: {how}" if proposed[0] else f"wrote {moves}: nothing to move")
     return None
 
 

@@ -125,6 +125,9 @@ def say_encoder(clf: GaussianPrototypeClassifier, chosen: Choice) -> None:
         kind, other = ("photos", "drawings-small") if clf.encoder_.source == "photo" else ("drawings", "photo")
         found = f"the examples look like {kind}: using {clf.encoder_.source}"
         console.say(f"{found} (to choose, pass --encoder, for example {other})")
+        profile = getattr(clf, "_profile", None)
+        if profile is not None and profile.mixed:
+            console.say(f"warning: {profile.mixed}: no encoder fits both, so classify them separately")
 
 
 def examples_in(folder: Path) -> list[tuple[Path, str]]:

@@ -92,6 +92,8 @@ def suggest(
     elif csv:
         entries = (_entry(rank, each) for rank, each in enumerate(found_images, start=1))
         console.print_csv(COLUMNS, [[entry[column] for column in COLUMNS] for entry in entries])
+    elif not found_images:
+        console.say(f"none of the {console.number(len(files), 'image')} has ink: nothing to suggest")
     else:
         rows = [
             [str(rank), each.name, f"{each.value:.3f}", str(each.label), f"{each.probability:.3f}", str(each.other)]

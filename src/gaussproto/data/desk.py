@@ -108,7 +108,9 @@ def _rectangle(part: np.ndarray) -> np.ndarray | None:
     for a, b in ((dx / length, dy / length), (-dy / length, dx / length)):  # along each edge and across it
         spans = a * corners[:, 0] + b * corners[:, 1]
         places = a * x + b * y
-        around &= (places >= spans.min(axis=1, keepdims=True) - 0.5) & (places <= spans.max(axis=1, keepdims=True) + 0.5)
+        around &= (places >= spans.min(axis=1, keepdims=True) - 0.5) & (
+            places <= spans.max(axis=1, keepdims=True) + 0.5
+        )
     size = int(hull.sum())
     if size < max(SHEET * y.size, RECTANGLE * int(around.sum(axis=1).min())):
         return None
@@ -145,7 +147,7 @@ def _without_rim(sheet: np.ndarray, outside: np.ndarray, dark: np.ndarray) -> np
 
 
 def _is_sheet(coarse: np.ndarray, sheet: np.ndarray, paper: float, desk: float) -> bool:
-    """Return whether a bright part is a sheet with ink on a desk, and not paper in a lamp's light or beside a shadow."""
+    """Return whether a bright part is a sheet with ink on a desk, and not paper under a lamp or beside a shadow."""
     square = np.ones((3, 3))
     edge = sheet & ~ndimage.binary_erosion(sheet, square, border_value=1)
     if not edge.any():

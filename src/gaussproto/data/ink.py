@@ -75,7 +75,9 @@ def _direction_of_contrast(image: Image.Image) -> np.ndarray | None:
     """Return the direction in which the colours differ most (3,), if ink and paper are almost equally bright."""
     if image.mode in ("1", "L", "LA"):
         return None
-    colours = np.asarray(image.convert("RGB").resize((64, 64), Image.Resampling.NEAREST), dtype=np.float64).reshape(-1, 3)
+    colours = np.asarray(image.convert("RGB").resize((64, 64), Image.Resampling.NEAREST), dtype=np.float64).reshape(
+        -1, 3
+    )
     covariance = np.cov(colours, rowvar=False)
     (*_, most), directions = np.linalg.eigh(covariance)
     if most < COLOURFUL**2 or LUMINANCE @ covariance @ LUMINANCE >= EQUAL**2 * most:

@@ -38,20 +38,14 @@ def find_sheet(grey: np.ndarray) -> np.ndarray | None:
     if min(H, W) < SMALLEST:
         return None
     paper = float(np.median(grey[H // 4 : -(H // 4) : 2, W // 4 : -(W // 4) : 2]))
-    border = np.concatenate([grey[0], grey[-1], grey[:, 0], grey[:, -1]])
-    dark = border[border < min(DARKER * paper, paper - LEVELS)]
-    if len(dark) < BORDER * len(border):
-        return None
-    if np.median(dark) < BLACK * paper:
+    if _level_of_desk(grey, paper) is None:  # most images
         return None
     k = max(1, max(H, W) // CELLS)
     h, w = H // k, W // k
     coarse = _in_even_light(grey[: h * k, : w * k].reshape(h, k, w, k).mean(axis=(1, 3), dtype=np.float32), paper)
-    border = np.concatenate([coarse[0], coarse[-1], coarse[:, 0], coarse[:, -1]])
-    dark = border[border < min(DARKER * paper, paper - LEVELS)]
-    if len(dark) < BORDER * len(border):
+    desk = _level_of_desk(coarse, paper)
+    if desk is None:
         return None
-    desk = float(np.median(dark))
     dark = coarse < (paper + desk) / 2
     outside = _at_border(dark)
     labels, n = ndimage.label(~outside)
@@ -66,6 +60,20 @@ def find_sheet(grey: np.ndarray) -> np.ndarray | None:
         return None
     whole = np.repeat(np.repeat(inner, k, axis=0), k, axis=1)
     return np.pad(whole, ((0, H - h * k), (0, W - w * k)), mode="edge")
+
+
+def _level_of_desk(grey: np.ndarray, paper: float) -> float | None:
+    """Return how bright the desk at the border of an image is, or None if it shows none."""
+    border = _border(grey)
+    dark = border[border < min(DARKER * paper, paper - LEVELS)]
+    if len(dark) < BORDER * len(border):
+        return None
+    desk = float(np.median(dark))
+    return desk if desk >= BLACK * paper else None
+
+
+def _border(image: np.ndarray) -> np.ndarray:
+    return np.concatenate([image[0], image[-1], image[:, 0], image[:, -1]])
 
 
 def _in_even_light(coarse: np.ndarray, paper: float) -> np.ndarray:
@@ -158,8 +166,7 @@ def _is_sheet(coarse: np.ndarray, sheet: np.ndarray, paper: float, desk: float) 
     inner = ndimage.binary_erosion(sheet, square, 2, border_value=1)
     if not inner.any() or coarse[inner].min() >= INK * paper or (coarse[inner] > BRIGHTER * paper).mean() > GLARE:
         return False
-    border = np.concatenate([sheet[0], sheet[-1], sheet[:, 0], sheet[:, -1]])
-    return border.mean() < CUT or not (coarse[~sheet] < SHADED_INK * desk).any()
+    return _border(sheet).mean() < CUT or not (coarse[~sheet] < SHADED_INK * desk).any()
 
 
 def _local_mean(coarse: np.ndarray, part: np.ndarray) -> np.ndarray:

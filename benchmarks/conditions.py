@@ -142,6 +142,30 @@ def at_an_angle(page: Page, rng: Generator) -> Page:
     return on_paper(np.asarray(seen), rng, 200 + 60 * X)
 
 
+def on_a_desk(turn: float, sides: int = 4) -> Callable[[Page, Generator], Page]:
+    """A white sheet, turned by up to `turn` degrees, on a darker desk, which shows on all sides or on one."""
+
+    def photograph(page: Page, rng: Generator) -> Page:
+        """(105, 105, 3)."""
+        share = rng.uniform(0.6, 0.85)
+        angle, (across, down) = math.radians(rng.uniform(-turn, turn)), rng.uniform(-0.5, 0.5, 2) * (0.95 - share)
+        cos, sin = math.cos(angle), math.sin(angle)
+        u, v = cos * (X - across) + sin * (Y - down), cos * (Y - down) - sin * (X - across)  # on the sheet
+        places = (SIDE - 1) * (np.stack([v, u]) / share + 0.5)
+        ink = ndimage.map_coordinates(page / 255.0, places, order=1)[..., None]
+        edges = np.stack([u, -u, v, -v])[rng.permutation(4)[:sides]]
+        paper = np.clip((share / 2 - edges.max(axis=0)) * SIDE + 0.5, 0, 1)[..., None]
+        wood = rng.uniform(80, 180) * np.array([1, rng.uniform(0.6, 0.9), rng.uniform(0.35, 0.8)])
+        grain = rng.uniform(0, 40) * ndimage.gaussian_filter(rng.normal(0, 1, page.shape), (0.8, 8))[..., None]
+        white = rng.uniform(215, 250) * (1 - rng.uniform(0.6, 0.9) * ink)
+        seen = ndimage.gaussian_filter(paper * white + (1 - paper) * (wood + grain), (0.7, 0.7, 0))
+        angle = rng.uniform(0, 2 * math.pi)
+        light = 1 + rng.uniform(0, 0.3) * (math.cos(angle) * X + math.sin(angle) * Y)
+        return np.clip(light[..., None] * seen + rng.normal(0, 4, seen.shape), 0, 255).astype(np.uint8)
+
+    return photograph
+
+
 def jpeg(page: Page, rng: Generator) -> Page:
     """JPEG of quality 20."""
     buffer = io.BytesIO()
@@ -177,4 +201,7 @@ CONDITIONS: dict[str, Callable[[Page, Generator], Page]] = {
     "lined paper": lined,
     "squared paper": squared,
     "JPEG of quality 20": jpeg,
+    "sheet on a desk": on_a_desk(turn=1),
+    "sheet on a desk, turned by up to 15 degrees": on_a_desk(turn=15),
+    "desk on one side of the sheet": on_a_desk(turn=4, sides=1),
 }

@@ -83,7 +83,7 @@ def table(results: dict[str, Any]) -> str:
     head = ["query", *(f"`{name}`" for name in names)]
     lines = [_line(head), _line(["---"] * len(head))]
     for condition in CONDITIONS:
-        cells = [_both(results[name][condition]["queries"]) for name in names]
+        cells = [_both(results[name][condition]["queries"]) if condition in results[name] else "" for name in names]
         lines.append(_line([condition, *cells]))
     newest = names[-1]
     head = ["condition", "queries changed", "supports changed", "both changed", "share of one bad example in five"]

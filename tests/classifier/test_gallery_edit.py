@@ -334,7 +334,7 @@ MISTAKES = [
     (["rename", "my.gallery", "ants", "x"], "unknown class 'ants': did you mean 'ant'?"),
     (["rename", "my.gallery", "ant", "bee"], "'bee' exists already: pass --join to add the examples of 'ant' to it"),
     (["rename", "my.gallery", "ant", "ant"], "must be another one (found 'ant')"),
-    (["rename", "my.gallery", "ant", ""], "must be another one (found '')"),
+    (["rename", "my.gallery", "ant", ""], "must not be empty"),
     (["rename", "my.gallery", "ant", "be", "--join"], "unknown class 'be': did you mean 'bee'?"),
     (["rename", "twins", "a", "b", "--join"], "two classes must remain (this would leave only 'b')"),
     (["rename", "mixed", "1", "x"], "the class '1' is ambiguous (found str and int)"),

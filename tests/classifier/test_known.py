@@ -141,10 +141,10 @@ def test_a_class_that_joins_many_is_trusted_as_in_a_fit(monkeypatch):
     """Agreement: the trust in a new class is that of a fit, up to what the class changes for the others."""
     X, y, _ = vectors(shots=5, classes=200)
     new = np.concatenate([X[:5] + 6, X[:1] + 7])  # the last is unlike the others
-    clf = classifier().fit(X, y)
+    clf = classifier(prototype="agreement").fit(X, y)
     clf.partial_fit(new, ["z"] * 6)
     assert len(clf._known._changed) == 1  # not fitted again
-    fresh = classifier().fit(np.concatenate([X, new]), [*y, *["z"] * 6])
+    fresh = classifier(prototype="agreement").fit(np.concatenate([X, new]), [*y, *["z"] * 6])
     np.testing.assert_allclose(clf.example_weights_[-6:], fresh.example_weights_[-6:], atol=0.02)
     assert clf.example_weights_[-1] < 0.5 * clf.example_weights_[-6:].max()
 

@@ -103,5 +103,44 @@ def test_thresholds_do_not_come_from_wrong_examples(task):
 
 def test_unknown_rules_are_refused(task):
     X, y, _ = task
-    with pytest.raises(gp.InputError, match="prototype must be one of mean, median, agreement"):
+    with pytest.raises(gp.InputError, match="prototype must be one of auto, mean, median, agreement"):
         gp.GaussianPrototypeClassifier("drawings-small", prototype="mode").fit(X, y)
+
+
+@pytest.mark.filterwarnings("ignore::gaussproto.errors.ImageWarning")
+def test_a_blank_example_changes_no_other_class(task, tmp_path):
+    """A blank image says nothing about the images of other classes, and is not trusted beside others of its class."""
+    X, y, queries = task
+    clf = gp.GaussianPrototypeClassifier("drawings-small").fit(X, y)
+    with_blank = gp.GaussianPrototypeClassifier("drawings-small")
+    with_blank.fit(np.concatenate([X, np.zeros_like(X[:2])]), [*y, 20, 7])
+    others = np.flatnonzero(y != 7)
+    np.testing.assert_array_equal(with_blank.example_weights_[others], clf.example_weights_[others])
+    assert with_blank.example_weights_[-2] == 1
+    assert with_blank.example_weights_[-1] < 0.001
+    with_blank.save(tmp_path / "x.gallery")
+    loaded = gp.load(tmp_path / "x.gallery")
+    np.testing.assert_array_equal(loaded.example_weights_, with_blank.example_weights_)
+    for each in (loaded, with_blank):
+        each.partial_fit(queries[:1], [20])
+    np.testing.assert_array_equal(loaded.example_weights_, with_blank.example_weights_)
+
+
+def test_without_precisions_the_default_is_the_mean():
+    x = np.random.default_rng(0).normal(size=(30, 4)) + np.repeat(np.arange(3), 10)[:, None]
+    y = np.repeat(list("abc"), 10)
+    default, mean, agreement = (
+        gp.GaussianPrototypeClassifier("identity", **chosen).fit(x, y)
+        for chosen in ({}, {"prototype": "mean"}, {"prototype": "agreement"})
+    )
+    np.testing.assert_array_equal(default.prototypes_, mean.prototypes_)
+    assert not np.allclose(agreement.prototypes_, mean.prototypes_)
+
+
+def test_with_precisions_the_default_is_the_agreement(task):
+    X, y, _ = task
+    default, agreement = (
+        gp.GaussianPrototypeClassifier("drawings-small", **chosen).fit(X, with_wrong_labels(y, 1))
+        for chosen in ({}, {"prototype": "agreement"})
+    )
+    np.testing.assert_array_equal(default.prototypes_, agreement.prototypes_)

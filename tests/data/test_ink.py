@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from gaussproto.data.ink import BOX, WORK, otsu, prepare_ink, prepare_or_resize
+from gaussproto.data.ink import BOX, WORK, otsu, prepare_ink, prepare_or_resize, reduced_grey
 from gaussproto.data.strokes import strokes
 from gaussproto.data.vary import variants_of
 
@@ -247,3 +247,18 @@ def test_variants_resemble_their_drawing_more_than_others(pages):
         for variant in variants_of(page, 28, 8, i):
             right.append(max(range(12), key=lambda j: likeness(blurred(variant), clean[j])) == i)
     assert np.mean(right) > 0.6  # chance is a twelfth
+
+
+@pytest.mark.parametrize(("ink", "paper"), [((220, 60, 60), (60, 150, 60)), ((60, 150, 60), (220, 60, 60))])
+def test_ink_as_bright_as_its_paper_is_found_by_its_colour(pages, ink, paper):
+    for page in pages[:10]:
+        share = page[..., None] / 255
+        image = np.rint(np.array(paper) * (1 - share) + np.array(ink) * share).astype(np.uint8)
+        grey = reduced_grey(Image.fromarray(image))
+        assert likeness(prepare_ink(grey, 28), prepare_ink(page, 28)) > 0.95
+
+
+def test_a_grey_image_in_colour_is_the_grey_image(pages):
+    for page in pages[:10]:
+        photo = on_paper(page, LIGHTS["lamp"])
+        assert np.array_equal(reduced_grey(Image.fromarray(photo).convert("RGB")), photo)

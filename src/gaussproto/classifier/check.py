@@ -27,6 +27,7 @@ PLACES = ["blank", "duplicate", "looks like", "poor image", "alone", None]  # of
 SUSPICIOUS = 0.5  # suspicion of an example that is listed
 MARGIN, STEEP = 0.25, 12.0  # the margin at which an example is suspicious, and how fast the suspicion grows with it
 POOR, STEEP_POOR = 0.4, 4.0  # the same for the precision relative to what is usual
+POOR_BUT_RIGHT = 0.25  # if the others give the example its class: a thin pen lowers the precision to this at most
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,8 @@ class CheckedExample:
         name: its file, or "".
         label: the class that it is in.
         reason: why it is suspicious, or None: `blank` (no ink was found), `duplicate` (of another example),
-            `looks like` (another class), `poor image` (its precision is far below the usual) or `alone` (in its class,
-            so that it cannot be checked).
+            `looks like` (another class), `poor image` (its precision is far below the usual, and very far if the others
+            give it its class) or `alone` (in its class, so that it cannot be checked).
         suspicion: from 0 to 1. Examples from 0.5 on are suspicious.
         looks_like: the class that it is most like, apart from its own.
         probability: of that class, from a classifier without this example.
@@ -137,7 +138,7 @@ def check_examples(
         total,
         len(shots),
         _confused(examples, left_out.answer, scored),
-        learning_curve(examples, metric),
+        learning_curve(examples, metric, sum(row.reason not in (None, "alone", "poor image") for row in rows)),
         suspicion,
     )
 
@@ -151,7 +152,10 @@ def _judged(
     margin = np.where(alone, -np.inf, left_out.margin)
     precision = relative_precision(examples)
     wrong = _sigmoid(STEEP * (margin - MARGIN))
-    poor = np.zeros(len(index)) if precision is None else _sigmoid(STEEP_POOR * (np.log(POOR) - np.log(precision)))
+    sure = (left_out.answer == index) & (left_out.own_probability >= 0.5)
+    poor = np.zeros(len(index))
+    if precision is not None:
+        poor = _sigmoid(STEEP_POOR * (np.log(np.where(sure, POOR_BUT_RIGHT, POOR)) - np.log(precision)))
     duplicate, copy, home = np.zeros(len(index)), np.full(len(index), -1), left_out.looks_like.copy()
     for group in copies:
         kept = group[np.argmin(left_out.margin[group])] if not alone[group].any() else group[0]

@@ -16,6 +16,7 @@ from gaussproto.formulas.confidence import (
     distance_scale,
     enlargement,
     examples_needed,
+    found_text,
     probabilities,
     reject_threshold,
 )
@@ -87,10 +88,10 @@ class Confidence(NamedTuple):
 
     def why_unknown(self, i: int) -> str | None:
         # For `explain`. It has no docstring, so that the API reference omits it.
-        if not self.unknown[i]:
-            return None
         if self.blank[i]:
             return "no ink"
+        if not self.unknown[i]:
+            return None
         return "low precision and far from every class" if self.enlarged[i] > 1 else "far from every class"
 
     def threshold(self, i: int, c: int) -> float | None:
@@ -126,8 +127,9 @@ def check_parameters(temperature: Any, reject: Any, weights: Any = "precision", 
         check_rate(reject, "reject")
     if weights not in get_args(Weights):
         raise InputError(f"weights must be one of {', '.join(get_args(Weights))} (found {weights!r})")
-    if prototype not in get_args(PrototypeRule):
-        raise InputError(f"prototype must be one of {', '.join(get_args(PrototypeRule))} (found {prototype!r})")
+    rules = ("auto", *get_args(PrototypeRule))
+    if prototype not in rules:
+        raise InputError(f"prototype must be one of {', '.join(rules)} (found {prototype!r})")
 
 
 def temperature_of(card: Card, given: float | None, mean_shot: float, distance: str, in_distance: bool) -> float:
@@ -147,7 +149,7 @@ def class_thresholds(
         return None
     calibration = card.calibration if distance == card.distance else None
     own = examples.left_out(distance, in_distance)
-    threshold = reject_threshold(own, float(rate), calibration)
+    threshold = reject_threshold(own, float(rate), calibration, examples.poor)
     borrowed = len(own) < examples_needed(float(rate))
     low = examples.low_precision
     if borrowed and calibration is not None:
@@ -155,14 +157,15 @@ def class_thresholds(
     return Thresholds(threshold, low, borrowed, (distance, in_distance))
 
 
-def warn_of_borrowed(card: Card, rate: float, found: int) -> None:
+def warn_of_borrowed(card: Card, rate: float, found: int, poor: int = 0) -> None:
     """Warn that the examples are too few for thresholds of their own, so that those of the weights are used."""
     held_out = card.calibration is not None and card.calibration.held_out
     kind = "classes held out of their training" if held_out else "the classes of their training"
     more = "" if held_out else ", which rejects more known images than asked for"
     warnings.warn(
         f"the examples are too few to tell how far known images may be (reject={rate:g} needs {examples_needed(rate)} "
-        f"in classes of three or more, found {found}): using the thresholds of the weights, from {kind}{more}. If your "
+        f"in classes of three or more, found {found_text(found, poor)}): using the thresholds of the weights, from "
+        f"{kind}{more}. If your "
         "images differ from these, another share of them is rejected: add examples",
         ImageWarning,
         stacklevel=4,

@@ -60,7 +60,7 @@ from gaussproto.formulas.confidence import probabilities
 from gaussproto.formulas.distance import find_distance
 from gaussproto.formulas.embedded import Embedded
 from gaussproto.formulas.nearest import Nearest
-from gaussproto.formulas.trust import PrototypeRule
+from gaussproto.formulas.trust import PrototypeParameter
 
 FEW = 1000  # classes; an image is compared with all of them, and with a search among more
 PROBABLE = 100  # nearest classes, among which the commands give probabilities in galleries of many
@@ -116,7 +116,8 @@ class GaussianPrototypeClassifier(
             prototypical network does. Takes effect at the next `fit`.
         prototype: how far to trust each example. `agreement` counts an example for less if it is unlike the others of
             its class or looks like another class. `median` does so only within the class. `mean` trusts all, as in the
-            paper. They differ in classes of three or more examples. Takes effect at the next `fit`.
+            paper. They differ in classes of three or more examples. By default `auto`: agreement if the encoder
+            predicts precisions, otherwise mean. Takes effect at the next `fit`.
         engine: `torch` or `onnx`, which computes the network. By default onnx for an ONNX file, otherwise torch.
         device: where torch computes: cpu, cuda or mps.
         search: how the nearest of many classes is found. `exact` compares with all of them. `faiss` compares with the
@@ -168,7 +169,7 @@ class GaussianPrototypeClassifier(
         temperature: float | None = None,
         reject: float | None = None,
         weights: Weights = "precision",
-        prototype: PrototypeRule = "agreement",
+        prototype: PrototypeParameter = "auto",
         engine: Engine | None = None,
         device: str = "cpu",
         search: SearchParameter = "auto",
@@ -425,10 +426,12 @@ class GaussianPrototypeClassifier(
 
     def restore(
         self, encoder: Encoder, embedded: Embedded[np.ndarray], labels: Sequence[Hashable], names: Sequence[str],
-        profile: Profile | None = None,
+        profile: Profile | None = None, blank: np.ndarray | None = None,
     ) -> Self:  # fmt: skip
         # For `load` and the service. It has no docstring, so that the API reference omits it.
-        return self.adopt(encoder, lambda weighing: Known(Examples.of(embedded, labels, names, weighing)), profile)
+        return self.adopt(
+            encoder, lambda weighing: Known(Examples.of(embedded, labels, names, weighing, blank)), profile
+        )
 
     def adopt(self, encoder: Encoder, known: Callable[[Weighing], Known], profile: Profile | None) -> Self:
         # For `load`. It has no docstring, so that the API reference omits it.
@@ -587,6 +590,6 @@ class GaussianPrototypeClassifier(
         """Warn, once for these examples, if the thresholds are not theirs."""
         if thresholds is not None and thresholds.borrowed and not self._warned:
             self._warned = True
-            warn_of_borrowed(
-                self.encoder_, float(self.reject or 0), len(self._known.representative.left_out(*self._metric))
-            )
+            examples = self._known.representative
+            found = len(examples.left_out(*self._metric))
+            warn_of_borrowed(self.encoder_, float(self.reject or 0), found, examples.poor)

@@ -12,11 +12,13 @@ import numpy as np
 
 from gaussproto.data.labels import classes_of
 from gaussproto.errors import InputError, did_you_mean
-from gaussproto.formulas.confidence import left_out_distances, low_precision
+from gaussproto.formulas.confidence import is_good, left_out_distances, low_precision
 from gaussproto.formulas.embedded import Embedded
 from gaussproto.formulas.prototype import class_prototypes, support_shares, trusted
 from gaussproto.formulas.trust import (
+    LEAST,
     MAJORITY,
+    PrototypeParameter,
     PrototypeRule,
     Surroundings,
     support_trust,
@@ -32,30 +34,43 @@ class Weighing:
     """What an example counts in the prototype of its class."""
 
     uniform: bool = False  # whether the precision is ignored
-    prototype: PrototypeRule = "mean"
+    prototype: PrototypeParameter = "mean"
     distance: str = "euclidean"  # between examples and classes
     in_distance: bool = False  # whether the precision of a class is part of the distance
 
-    def __call__(self, embedded: Embedded[np.ndarray], index: np.ndarray, way: int) -> Weighed:
-        """Weigh the examples of `way` classes. `index` is the class of each."""
+    def rule(self, s: np.ndarray | None) -> PrototypeRule:
+        """Return the rule for examples with these precisions, or None. Only a precision tells poor from wrong ones."""
+        if self.prototype == "auto":
+            return "mean" if s is None else "agreement"
+        return self.prototype
+
+    def __call__(
+        self, embedded: Embedded[np.ndarray], index: np.ndarray, way: int, blank: np.ndarray | None = None
+    ) -> Weighed:
+        """Weigh the examples of `way` classes. `index` is the class of each, `blank` whether it has no ink."""
         x, s = self._measured(embedded)
-        trust = None
-        if self.prototype != "mean":
-            with np.errstate(all="ignore"):  # the result is checked below
-                trust = support_trust(
-                    self.prototype, x, s, index, way, distance=self.distance, in_distance=self._metric(s)
-                )
+        rule, trust = self.rule(embedded.s), None
+        if rule != "mean":
+            trust = np.ones(len(x))
+            inked = np.ones(len(x), dtype=bool) if blank is None else ~blank
+            if inked.any():  # blank ones say nothing about others
+                some, classes = Embedded(x, s)[inked], np.unique(index[inked], return_inverse=True)[1]
+                with np.errstate(all="ignore"):  # the result is checked below
+                    trust[inked] = support_trust(
+                        rule, some.x, some.s, classes, distance=self.distance, in_distance=self._metric(s)
+                    )
+                trust[~inked & np.isin(index, index[inked])] = LEAST
         return self._weighed(x, s, index, way, trust)
 
     def one_class(self, embedded: Embedded[np.ndarray], around: Callable[[], Surroundings]) -> Weighed:
         """Weigh the examples of a class that joins many others, its surroundings, which stay as they are."""
         x, s = self._measured(embedded)
-        trust = None
-        if self.prototype != "mean":
+        rule, trust = self.rule(embedded.s), None
+        if rule != "mean":
             trust = np.ones(len(x))
             if len(x) >= MAJORITY:
                 with np.errstate(all="ignore"):
-                    trust = trust_of_one(self.prototype, x, s, around, self.distance, self._metric(s))
+                    trust = trust_of_one(rule, x, s, around, self.distance, self._metric(s))
         return self._weighed(x, s, np.zeros(len(x), dtype=int), 1, trust)
 
     def surroundings(self, embedded: Embedded[np.ndarray], index: np.ndarray, trust: np.ndarray) -> Surroundings:
@@ -130,7 +145,7 @@ class Examples:
         check_two(classes)
         position = {label: c for c, label in enumerate(classes)}
         index = np.array([position[label] for label in labels])
-        prototypes, trust = weighing(embedded, index, len(classes))
+        prototypes, trust = weighing(embedded, index, len(classes), blank)
         return cls(embedded, list(names), classes, index, prototypes, weighing, trust, blank)
 
     @cached_property
@@ -193,14 +208,28 @@ class Examples:
         """Return the `left_out_distances` of the examples, sorted. They are computed once."""
         metric = distance, in_distance
         if metric not in self._left_out:
-            self._left_out[metric] = np.sort(left_out_distances(self.counted, self.index, *metric, self.low_precision))
+            known, index = self._inked(self.counted)
+            self._left_out[metric] = np.sort(left_out_distances(known, index, *metric, self.low_precision))
         return self._left_out[metric]
+
+    @cached_property
+    def poor(self) -> int:
+        """The number of examples that do not tell how far images usually are: poor, blank or doubtful ones."""
+        known, index = self._inked(self.counted)
+        good = len(index) if known.s is None else int(is_good(known.s, index).sum())
+        return len(self.index) - good
+
+    def _inked(self, embedded: Embedded[np.ndarray]) -> tuple[Embedded[np.ndarray], np.ndarray]:
+        """Return the examples that are not blank, and the class of each, counted from 0."""
+        if self.blank is None or not self.blank.any() or self.blank.all():
+            return embedded, self.index
+        return embedded[~self.blank], np.unique(self.index[~self.blank], return_inverse=True)[1]
 
     @cached_property
     def low_precision(self) -> float | None:
         """The precision below which an image counts as farther away. None if all examples count the same."""
         known = Embedded(self.embedded.x) if self.weighing.uniform else self.embedded
-        return low_precision(known, self.index)
+        return low_precision(*self._inked(known))
 
 
 def check_two(classes: Sequence[Hashable]) -> None:

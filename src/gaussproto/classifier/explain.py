@@ -13,6 +13,8 @@ from gaussproto.data.look import Look
 from gaussproto.errors import InputError, visible
 from gaussproto.files import write_then_rename
 
+LITTLE_TRUST = 0.5  # the label of an example is more likely wrong than right
+
 
 def check_picture(path: Path) -> None:
     """Raise InputError unless the path ends in .png or .svg."""
@@ -36,7 +38,11 @@ def draw_answers(answers: Confidence, examples: Examples, look: Look, path: Path
         members = examples.members(c).tolist()
         shown = {*members[:SHOWN], *members[-SHOWN:]}
         pixels = {i: pixels_of(examples.names[i]) for i in shown}
-        return [Example(Path(examples.names[i]).name, pixels.get(i), float(examples.weights[i])) for i in members]
+        trust = np.ones(len(examples.names)) if examples.trust is None else examples.trust
+        return [
+            Example(Path(examples.names[i]).name, pixels.get(i), float(examples.weights[i]), trust[i] >= LITTLE_TRUST)
+            for i in members
+        ]
 
     def neighbour(i: int, c: int) -> Neighbour:
         d, p = float(answers.distances[i, c]), float(answers.probabilities[i, c])

@@ -23,7 +23,7 @@ from gaussproto.errors import InputError, is_unicode, visible
 from gaussproto.files import lock_beside, locked
 from gaussproto.formulas.confidence import RATES, Calibration
 from gaussproto.formulas.embedded import Embedded
-from gaussproto.formulas.trust import PrototypeRule
+from gaussproto.formulas.trust import PrototypeParameter
 from gaussproto.mapped import MappedFile, map_arrays
 from gaussproto.setting_types import LARGEST_IMAGE, DistanceName, Ink, Prepare, first_problem
 
@@ -70,7 +70,7 @@ class Settings(BaseModel):
     temperature: float | None = Field(gt=0, allow_inf_nan=False)
     reject: float | None = Field(default=None, ge=RATES[0], le=RATES[-1])
     weights: Weights = "precision"
-    prototype: PrototypeRule = "mean"  # in galleries of earlier versions
+    prototype: PrototypeParameter = "mean"  # in galleries of earlier versions
     search: SearchParameter = "auto"
     encoder_distance: DistanceName = "euclidean"  # what None means as the distance
     in_distance: bool = False  # whether the precision of a class is part of the distance
@@ -87,6 +87,7 @@ class Gallery(NamedTuple):
     embedded: Embedded[np.ndarray]  # (N, D), (N, E)
     labels: list[Hashable]  # (N,)
     names: list[str]  # (N,) the file of each example, or ""
+    blank: np.ndarray | None = None  # (N,) whether no ink was found in the image; None if it is not known
 
     @property
     def classes(self) -> list[Hashable]:
@@ -97,7 +98,7 @@ class Gallery(NamedTuple):
         settings = self.settings
         distance = settings.distance or settings.encoder_distance
         weighing = Weighing(settings.weights == "uniform", settings.prototype, distance, settings.in_distance)
-        return Examples.of(self.embedded, self.labels, self.names, weighing)
+        return Examples.of(self.embedded, self.labels, self.names, weighing, self.blank)
 
 
 def settings_of(clf: Any, encoder: Encoder) -> Settings:
@@ -130,6 +131,7 @@ def write_gallery(settings: Settings, examples: Examples, path: Path, index: Ind
         "prototypes": examples.prototypes.x,
         "example_precisions": examples.embedded.s,
         "precisions": examples.prototypes.s,
+        "blank": None if examples.blank is None else examples.blank.astype(np.uint8),
     }
     large = is_large(len(examples.classes))
     metadata, blocks = dict[str, str](), list[str]()
@@ -236,6 +238,7 @@ def read_gallery(path: Path) -> Gallery:
         names = TypeAdapter(list[str]).validate_json(tensors["names"].tobytes())
         embedded = Embedded(tensors["embeddings"], tensors.get("example_precisions"))
         index, C = tensors["labels"].tolist(), len(tensors["prototypes"])
+        blank = None if "blank" not in tensors else tensors["blank"].astype(bool)
         if tensors["labels"].dtype.kind not in "iu" or tensors["labels"].ndim != 1:
             raise TypeError(f"its labels have the type {tensors['labels'].dtype}")
     except (KeyError, TypeError, ValueError, RecursionError) as error:
@@ -250,13 +253,14 @@ def read_gallery(path: Path) -> Gallery:
         ("names", names, N),
         ("classes", classes, C),
         ("example_precisions", embedded.s, N),
+        ("blank", blank, N),
     ):
         if part is not None and len(part) != length:
             found = f"{name} has {len(part)} entries instead of {length}"
             raise InputError(f"{path} is a damaged gallery ({found}): create it again")
     if set(index) != set(range(C)) or len(set(classes)) != C:
         raise InputError(f"{path} is a damaged gallery (its {C} classes do not match its examples): create it again")
-    return Gallery(settings, embedded, [classes[c] for c in index], names)
+    return Gallery(settings, embedded, [classes[c] for c in index], names, blank)
 
 
 def _check_shapes(path: Path, embedded: Embedded[np.ndarray]) -> None:

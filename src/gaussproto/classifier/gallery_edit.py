@@ -68,14 +68,17 @@ def remove(gallery: Gallery, classes: Iterable[str] = (), files: Iterable[str] =
     keep = [i for i, label in enumerate(gallery.labels) if label not in labels and i not in examples]
     kept = [gallery.labels[i] for i in keep]
     _check_two_remain(kept)
-    return Gallery(gallery.settings, gallery.embedded[keep], kept, [gallery.names[i] for i in keep])
+    blank = None if gallery.blank is None else gallery.blank[keep]
+    return Gallery(gallery.settings, gallery.embedded[keep], kept, [gallery.names[i] for i in keep], blank)
 
 
 def rename(gallery: Gallery, old: str, new: str, join: bool = False) -> Gallery:
     """Return the gallery with another name for a class. With `join`, the examples go to a class that exists."""
     before = find_class(gallery, old)
     others = [label for label in gallery.classes if label != before]
-    if not new or new == old:
+    if not new:
+        raise InputError(f"the new name of the class {old!r} must not be empty: choose another name")
+    if new == old:
         raise InputError(f"the new name of the class {old!r} must be another one (found {new!r}): choose another name")
     after = find_class(gallery, new) if join else _read_label(new, others, before)
     if not join and (new in map(str, others) or after in others):  # 0 is False
@@ -100,12 +103,16 @@ def merge(galleries: Sequence[tuple[Path, Gallery]]) -> Merged:
         classes = set(result.labels)
         joined |= dict.fromkeys(label for label in gallery.classes if label in classes)
         ours, theirs = result.settings, gallery.settings
+        blank = None
+        if result.blank is not None and gallery.blank is not None:
+            blank = np.concatenate([result.blank, gallery.blank[new]])
         overruled |= dict.fromkeys(name for name in CHOSEN if getattr(ours, name) != getattr(theirs, name))
         result = Gallery(
             _filled(ours, theirs),
             Embedded.join([result.embedded, gallery.embedded[new]], np.concatenate),
             [*result.labels, *(gallery.labels[i] for i in new)],
             [*result.names, *(gallery.names[i] for i in new)],
+            blank,
         )
     return Merged(result, known, list(joined), list(overruled))
 

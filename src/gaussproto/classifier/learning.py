@@ -31,6 +31,7 @@ class Learning(NamedTuple):
         gain: what the accuracy gained from `start` to m examples.
         interval: the 95 % interval of the gain.
         helps: whether more examples would help. None if that is not clear.
+        suspicious: the number of blank, copied and probably wrong examples among them.
     """
 
     accuracy: list[float]
@@ -39,6 +40,7 @@ class Learning(NamedTuple):
     gain: float
     interval: tuple[float, float]
     helps: bool | None
+    suspicious: int = 0
 
     def text(self) -> str:
         """Say in plain words whether more examples would help."""
@@ -49,6 +51,11 @@ class Learning(NamedTuple):
         change = f"{100 * self.gain:+.1f} points ({100 * self.interval[0]:+.1f} to {100 * self.interval[1]:+.1f})"
         few = f"{self.start} example{'s' * (self.start > 1)} of each class"
         evidence = f"with {few} the accuracy is {before}, with {m} it is {after}: {change}"
+        if self.accuracy[-1] > 1 - GAIN / 2:
+            return f"There is hardly any room for improvement: with {m} of each class, the accuracy is {after}."
+        mistakes = (1 - self.accuracy[-1]) * self.images
+        if self.helps is not False and self.suspicious > mistakes / 2:
+            return f"Repair the suspicious examples first, because wrong ones look like a lack of examples: {evidence}."
         if self.helps is None:
             return f"It is not clear whether more examples would help: {evidence}."
         if self.helps:
@@ -56,7 +63,7 @@ class Learning(NamedTuple):
         return f"More examples like these would hardly help: {evidence}."
 
 
-def learning_curve(examples: Examples, metric: Metric) -> Learning | None:
+def learning_curve(examples: Examples, metric: Metric, suspicious: int = 0) -> Learning | None:
     """Return the accuracy with 1 to m examples of each class. m is one less than most classes have, but at most 10.
 
     Each round draws the examples at random, and classifies others of the classes that have more than m. A class with
@@ -89,7 +96,7 @@ def learning_curve(examples: Examples, metric: Metric) -> Learning | None:
     gain = float(change.mean())
     low, high = gain - half, gain + half
     helps = None if m == 1 else True if low > 0 and gain >= GAIN else False if high < GAIN else None
-    return Learning(accuracy.tolist(), n, start, gain, (low, high), helps)
+    return Learning(accuracy.tolist(), n, start, gain, (low, high), helps, suspicious)
 
 
 def _random_places(index: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -45,7 +45,7 @@ def load(
     if mapped is not None:
         settings, known = mapped
     else:
-        settings, embedded, labels, names = read_gallery(Path(path))
+        settings, embedded, labels, names, blank = read_gallery(Path(path))
     source = settings.source if encoder is None else encoder
     if source is None:
         raise InputError(f"{path} was saved with a network that was only in memory: pass that network as `encoder`")
@@ -54,9 +54,7 @@ def load(
     except InputError as error:
         if encoder is not None:
             raise
-        raise InputError(
-            f"cannot open the weights of {path} ({error}): pass the weights that the gallery was made with as `encoder`"
-        ) from None
+        raise InputError(f"cannot open the weights of {path} ({error}): {_remedy(None)}") from None
     if opened.digest != settings.digest and encoder is None and settings.source in REPLACED:
         raise InputError(
             f"{path} was made with the weights {settings.source} of an earlier version, which {opened.source} "
@@ -65,7 +63,7 @@ def load(
     if opened.digest != settings.digest:
         raise InputError(
             f"{path} was made with other weights (digest {settings.digest[:12]}) than {name_of(source)} (digest "
-            f"{opened.digest[:12]}): pass the weights of the gallery as `encoder`, or create it again"
+            f"{opened.digest[:12]}): {_remedy(encoder)}, or create it again"
         )
     if settings.image_size_used < opened.smallest_image:
         smallest = f"at least {opened.smallest_image} pixels (found {settings.image_size_used})"
@@ -83,9 +81,16 @@ def load(
     if mapped is not None:
         clf.adopt(opened, known, settings.profile)
     else:
-        clf.restore(opened, embedded, labels, names, settings.profile)
+        clf.restore(opened, embedded, labels, names, settings.profile, blank)
     if settings.features is not None:
         clf.n_features_in_ = settings.features
     if settings.feature_names is not None:
         clf.feature_names_in_ = np.array(settings.feature_names, dtype=object)
     return clf
+
+
+def _remedy(encoder: Any) -> str:
+    """Return what to do about weights that are not those of a gallery, in Python and on the command line."""
+    if encoder is not None:
+        return "leave out the encoder to use the weights that the gallery names"
+    return "pass the weights that the gallery was made with as `encoder` (--encoder)"

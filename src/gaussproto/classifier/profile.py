@@ -49,6 +49,14 @@ class Profile(BaseModel):
         )
 
     @property
+    def mixed(self) -> str | None:
+        """How many images look like the other kind, if they are many: a set of drawings and photos fits no encoder."""
+        kind, share = ("photos", 1 - self.drawings) if self.encoder == DRAWINGS else ("drawings", self.drawings)
+        return (
+            f"{round(share * self.images)} of {self.images} sampled examples look like {kind}" if share > FEW else None
+        )
+
+    @property
     def encoder(self) -> str:
         """The encoder for these images."""
         return DRAWINGS if self.drawings >= 0.5 else PHOTO

@@ -18,6 +18,7 @@ from gaussproto.cli.encoder import (
     ImageSize,
     InkOption,
     PrepareOption,
+    PrototypeOption,
     Strict,
     examples_in,
     make_classifier,
@@ -46,6 +47,7 @@ def check(
     image_size: ImageSize = None,
     mean: Colours = None,
     std: Colours = None,
+    prototype: PrototypeOption = None,
     engine: EngineOption = None,
     device: Device = "cpu",
     strict: Strict = False,
@@ -78,7 +80,7 @@ def check(
     folder = is_folder(source)
     if moves is not None and not folder:
         raise InputError(f"--moves needs the folder of the images (found the file {source}): pass the folder")
-    chosen = Choice(encoder, ink, prepare, image_size, mean, std, engine, device)
+    chosen = Choice(encoder, ink, prepare, image_size, mean, std, engine, device, prototype)
     with console.progress_bars() as bars:
         clf = make_classifier(None if folder or not source.exists() else source, chosen, vectors=True)
         unreadable: list[Unreadable] = []
@@ -117,7 +119,8 @@ def check(
         console.say(f"wrote {page}")
     if moves is not None:
         how = f"edit it, then run `{_command(source, moves)}`"
-        console.say(f"wrote {moves} with {console.number(len(proposed[0]), 'move')}: {how}")
+        found_moves = console.number(len(proposed[0]), "move")
+        console.say(f"wrote {moves} with {found_moves}: {how}" if proposed[0] else f"wrote {moves}: nothing to move")
     return None
 
 

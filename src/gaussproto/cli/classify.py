@@ -19,6 +19,7 @@ from gaussproto.cli.encoder import (
     ImageSize,
     InkOption,
     PrepareOption,
+    PrototypeOption,
     Strict,
     examples_in,
     fit_examples,
@@ -67,6 +68,7 @@ def classify(
     image_size: ImageSize = None,
     mean: Colours = None,
     std: Colours = None,
+    prototype: PrototypeOption = None,
     engine: EngineOption = None,
     device: Device = "cpu",
     recursive: Annotated[bool, Option("--recursive", help="Also search the folders inside folders.")] = False,
@@ -96,7 +98,7 @@ def classify(
         raise InputError(f"pass the examples with either --support DIR or --gallery FILE (found {found})")
     if json and csv:
         raise InputError("--json and --csv cannot be combined: choose one")
-    chosen = Choice(encoder, ink, prepare, image_size, mean, std, engine, device)
+    chosen = Choice(encoder, ink, prepare, image_size, mean, std, engine, device, prototype)
     if out is not None:
         if server or csv or explain or sheet or copy_to:
             raise InputError("--out writes only one file: leave out --server, --csv, --explain, --sheet and --copy-to")

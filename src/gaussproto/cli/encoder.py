@@ -38,6 +38,15 @@ Colours = Annotated[
     str | None, Option(metavar="R,G,B", help="For an ONNX model of another library. Default: ImageNet's.")
 ]
 Strict = Annotated[bool, Option("--strict", help="Stop at the first file that cannot be read.")]
+PrototypeOption = Annotated[
+    Literal["auto", "agreement", "median", "mean"] | None,
+    Option(
+        metavar="RULE",
+        help="How far to trust each example: agreement (less if it is unlike its class or like another one), median "
+        "(less if it is unlike its class), mean (all alike) or auto (agreement if the encoder predicts precisions, "
+        "otherwise mean). Default: that of the gallery, or auto.",
+    ),
+]
 EngineOption = Annotated[
     Literal["torch", "onnx"] | None,
     Option(help="Library that runs the network: torch (default) or onnx, which starts faster. ONNX files use onnx."),
@@ -64,6 +73,7 @@ class Choice:
     std: str | None
     engine: Any
     device: str
+    prototype: Any = None
 
 
 def colours(name: str, text: str | None) -> tuple[float, ...] | None:
@@ -93,10 +103,11 @@ def make_classifier(gallery: Path | None, chosen: Choice, vectors: bool = False)
             device=chosen.device,
             mean=colours("mean", chosen.mean),
             std=colours("std", chosen.std),
+            prototype=chosen.prototype or "auto",
         )
     clf = load(gallery, chosen.encoder, chosen.engine, chosen.device)
-    for name in ("ink", "prepare", "image_size"):
-        found, made = getattr(chosen, name), getattr(clf.encoder_, name)
+    for name in ("ink", "prepare", "image_size", "prototype"):
+        found, made = getattr(chosen, name), getattr(clf if name == "prototype" else clf.encoder_, name)
         if found not in (None, "auto", made):
             option = "--" + name.replace("_", "-")
             remedy = f"leave out {option}, or create another gallery"
@@ -114,6 +125,9 @@ def say_encoder(clf: GaussianPrototypeClassifier, chosen: Choice) -> None:
         kind, other = ("photos", "drawings-small") if clf.encoder_.source == "photo" else ("drawings", "photo")
         found = f"the examples look like {kind}: using {clf.encoder_.source}"
         console.say(f"{found} (to choose, pass --encoder, for example {other})")
+        profile = getattr(clf, "_profile", None)
+        if profile is not None and profile.mixed:
+            console.say(f"warning: {profile.mixed}: no encoder fits both, so classify them separately")
 
 
 def examples_in(folder: Path) -> list[tuple[Path, str]]:

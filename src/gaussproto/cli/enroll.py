@@ -16,6 +16,7 @@ from gaussproto.cli.encoder import (
     ImageSize,
     InkOption,
     PrepareOption,
+    PrototypeOption,
     Strict,
     examples_in,
     fit_examples,
@@ -39,6 +40,7 @@ def enroll(
     image_size: ImageSize = None,
     mean: Colours = None,
     std: Colours = None,
+    prototype: PrototypeOption = None,
     engine: EngineOption = None,
     device: Device = "cpu",
     strict: Strict = False,
@@ -54,7 +56,7 @@ def enroll(
     total = readable = len(files)
     with console.progress_bars() as bars, gallery_lock(gallery):
         exists = gallery.exists()
-        chosen = Choice(encoder, ink, prepare, image_size, mean, std, engine, device)
+        chosen = Choice(encoder, ink, prepare, image_size, mean, std, engine, device, prototype)
         clf = make_classifier(gallery if exists else None, chosen)
         bars("enrolling", 0, total)
         if exists:

@@ -137,6 +137,8 @@ def calibrate(
 
     check_rate(rate, "--rate")
     path = weights_file(target)
+    if is_bundled(path):
+        console.say("bundled weights are not changed: this only measures what a calibration would give")
     run = RunFolder(Path(target))
     with console.progress_bars() as bars, run.claimed() if run.config.exists() else nullcontext():
         calibration, scores = calibrate_weights(path, data_root, rate, seed, bars, device)
@@ -148,7 +150,7 @@ def calibrate(
     if json:
         return console.print_json(result.model_dump(mode="json"))
     _print_calibration(result, rate)
-    return console.say("bundled weights are not changed" if is_bundled(path) else f"wrote the calibration to {path}")
+    return None if is_bundled(path) else console.say(f"wrote the calibration to {path}")
 
 
 def _print_calibration(result: CalibrationResult, rate: float) -> None:

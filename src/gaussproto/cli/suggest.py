@@ -16,6 +16,7 @@ from gaussproto.cli.encoder import (
     ImageSize,
     InkOption,
     PrepareOption,
+    PrototypeOption,
     Strict,
     examples_in,
     fit_examples,
@@ -43,6 +44,7 @@ def suggest(
     image_size: ImageSize = None,
     mean: Colours = None,
     std: Colours = None,
+    prototype: PrototypeOption = None,
     engine: EngineOption = None,
     device: Device = "cpu",
     recursive: Annotated[bool, Option("--recursive", help="Also search the folders inside folders.")] = False,
@@ -65,7 +67,7 @@ def suggest(
     if copy_to is not None and copy_to.exists() and not copy_to.is_dir():
         raise InputError(f"{copy_to} is a file, not a folder: choose another folder with --copy-to")
     files = bulk.find_files(images, recursive)
-    chosen = Choice(encoder, ink, prepare, image_size, mean, std, engine, device)
+    chosen = Choice(encoder, ink, prepare, image_size, mean, std, engine, device, prototype)
     with console.progress_bars() as bars:
         clf = make_classifier(gallery, chosen)
         if support is not None:
@@ -90,6 +92,8 @@ def suggest(
     elif csv:
         entries = (_entry(rank, each) for rank, each in enumerate(found_images, start=1))
         console.print_csv(COLUMNS, [[entry[column] for column in COLUMNS] for entry in entries])
+    elif not found_images:
+        console.say(f"none of the {console.number(len(files), 'image')} has ink: nothing to suggest")
     else:
         rows = [
             [str(rank), each.name, f"{each.value:.3f}", str(each.label), f"{each.probability:.3f}", str(each.other)]

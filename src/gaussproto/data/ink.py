@@ -11,6 +11,7 @@ import numpy as np
 from PIL import Image
 from scipy import ndimage
 
+from gaussproto.data.desk import without_desk
 from gaussproto.setting_types import Ink
 
 BOX = 22 / 28  # the longer side of the ink, as a share of the side of the prepared image
@@ -32,12 +33,15 @@ FAINT = 128  # brightness below which thin strokes are drawn brighter
 SPANS = 0.7  # of the image's side: a shorter line is not part of a frame
 RIM = 0.16  # of a frame's sides: its lines lie within this distance from its edges
 TOUCHING = 0.12  # of the image's sides: a frame that touches the drawing is no farther from the edge
+LUMINANCE = np.array([0.299, 0.587, 0.114])  # of red, green and blue, as in Pillow
+COLOURFUL, EQUAL = 8.0, 0.15  # levels, and share of the spread of colours: the brightness spreads by less
 EIGHT = np.ones((3, 3), dtype=bool)  # neighbours of a pixel
 
 
 def prepare_ink(grey: np.ndarray, size: int, ink: Ink = "detect") -> np.ndarray | None:
     """Return the drawing in a grey image (H, W), prepared for a network: (size, size), uint8. None if it is blank."""
-    found = find_ink(*even_contrast(reduced(grey), ink))
+    grey = reduced(grey)
+    found = find_ink(*even_contrast(grey if ink == "bright" else without_desk(grey), ink))
     return None if found is None else centred(*found, size)
 
 
@@ -55,12 +59,32 @@ def reduced(grey: np.ndarray) -> np.ndarray:
 
 def reduced_grey(image: Image.Image) -> np.ndarray:
     """Return a grey image, reduced if it is large. Every pixel counts, so thin strokes get fainter but stay."""
-    image = image.convert("L")
+    direction = _direction_of_contrast(image)
+    image = image.convert("L" if direction is None else "RGB")
     scale = WORK / max(image.size)
     if scale < 1:
         W, H = image.size
         image = image.resize((max(1, round(W * scale)), max(1, round(H * scale))), Image.Resampling.BOX)
-    return np.asarray(image)
+    if direction is None:
+        return np.asarray(image)
+    along = np.asarray(image) @ direction
+    return np.asarray(np.clip(np.rint(128 + along - np.median(along)), 0, 255), dtype=np.uint8)
+
+
+def _direction_of_contrast(image: Image.Image) -> np.ndarray | None:
+    """Return the direction in which the colours differ most (3,), if ink and paper are almost equally bright."""
+    if image.mode in ("1", "L", "LA"):
+        return None
+    colours = np.asarray(image.convert("RGB").resize((64, 64), Image.Resampling.NEAREST), dtype=np.float64).reshape(
+        -1, 3
+    )
+    covariance = np.cov(colours, rowvar=False)
+    (*_, most), directions = np.linalg.eigh(covariance)
+    if most < COLOURFUL**2 or LUMINANCE @ covariance @ LUMINANCE >= EQUAL**2 * most:
+        return None
+    direction = directions[:, -1]
+    along = colours @ direction
+    return np.asarray(direction if np.median(along) > along.mean() else -direction)  # ink is rare, and is drawn dark
 
 
 def even_contrast(grey: np.ndarray, ink: Ink = "detect") -> tuple[np.ndarray, float]:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image
 
+from gaussproto.data.desk import find_sheet, with_paper_around
 from gaussproto.data.ink import WORK, even_contrast, find_ink, prepare_or_resize, reduced_grey
 from gaussproto.data.picture import resize, with_bright_ink
 from gaussproto.setting_types import Ink, Prepare
@@ -56,6 +57,9 @@ class Traits(NamedTuple):
 
 def traits_of(image: Image.Image) -> Traits:
     grey = reduced_grey(image)
+    sheet = find_sheet(grey)
+    if sheet is not None:
+        grey = with_paper_around(grey, sheet)
     contrast, noise = even_contrast(grey)
     found = find_ink(contrast, noise)
     ink_share = ink_size = 0.0
@@ -65,13 +69,16 @@ def traits_of(image: Image.Image) -> Traits:
         ink_size = max(right - left, bottom - top) / max(grey.shape)
     ground = float((contrast <= FREE * contrast.max()).mean())
     dark = bool(np.median(grey) > grey.mean())
-    return Traits(dark, ink_share, ink_size, ground, _spread_of_colours(image), min(image.size))
+    return Traits(dark, ink_share, ink_size, ground, _spread_of_colours(image, sheet), min(image.size))
 
 
-def _spread_of_colours(image: Image.Image) -> float:
+def _spread_of_colours(image: Image.Image, sheet: np.ndarray | None) -> float:
     """Return how far colours are from a line, on which grey images lie, and one ink on one paper in even light."""
     if image.mode in ("1", "L", "LA"):
         return 0.0
     pixels = np.asarray(image.convert("RGB").resize((32, 32), Image.Resampling.BOX), dtype=np.float64)
-    *off_the_line, _ = np.linalg.eigvalsh(np.cov(pixels.reshape(-1, 3).T))
+    shown = np.ones((32, 32), dtype=bool)
+    if sheet is not None:
+        shown = np.asarray(Image.fromarray(sheet).convert("L").resize((32, 32), Image.Resampling.BOX)) == 255
+    *off_the_line, _ = np.linalg.eigvalsh(np.cov(pixels[shown].T))
     return float(np.sqrt(max(0.0, sum(off_the_line))))

@@ -40,10 +40,14 @@ def write_moves(path: Path, moves: Sequence[Move], why: Sequence[str] | None = N
 
 
 def read_moves(path: Path) -> list[Move]:
-    """Read a list of moves. Lines with an empty `to` are skipped."""
+    """Read a list of moves. Lines with an empty `to` are skipped. Many spreadsheets write semicolons for commas."""
     text = read_file(path, "list of moves", LARGEST).decode("utf-8-sig", errors="surrogateescape")
+    first = text.lstrip().partition("\n")[0]
+    comma = ";" if first.startswith(f"{COLUMNS[0]};") else ","
     try:
-        head, *lines = [line for line in csv.reader(io.StringIO(text, newline=""), strict=True) if line] or [[]]
+        head, *lines = [
+            line for line in csv.reader(io.StringIO(text, newline=""), delimiter=comma, strict=True) if line
+        ] or [[]]
     except csv.Error as error:
         raise InputError(f"{path} is not a readable list of moves ({error}): check or replace it") from None
     if tuple(head[:2]) != COLUMNS:

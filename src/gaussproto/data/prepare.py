@@ -10,7 +10,7 @@ import torch
 from joblib import Parallel, cpu_count, delayed
 from torch import Tensor
 
-from gaussproto.data import ink, vary
+from gaussproto.data import desk, ink, vary
 from gaussproto.data.cache import cached_images
 from gaussproto.data.images import LabelledImages
 from gaussproto.progress import Progress, silent
@@ -64,6 +64,6 @@ def prepared_images(
         return replace(drawings, images=images, variants=others)
 
     # The name contains a hash of the code that prepares drawings, so that a change to it invalidates the cache.
-    code = b"".join(Path(str(module.__file__)).read_bytes() for module in (ink, vary)[: 2 if variants else 1])
+    code = b"".join(Path(str(module.__file__)).read_bytes() for module in (desk, ink, vary)[: 3 if variants else 2])
     version = hashlib.sha256(code).hexdigest()[:8]
     return cached_images(f"{name}-ink-{variants}-{version}", size, make, renew)

@@ -29,6 +29,7 @@ class Example(NamedTuple):
     name: str  # of its file, or ""
     pixels: np.ndarray | None  # (channels, H, W) uint8, as the network sees it; None if it cannot be read
     weight: float  # its share in the prototype
+    trusted: bool = True  # False if it counts for less because it is unlike its class, or like another one
 
 
 class Neighbour(NamedTuple):
@@ -113,6 +114,8 @@ def _draw_example(page: Axes, example: Example | str, heaviest: float, x: float,
         _draw_picture(page, example.pixels, x, y, EXAMPLE)
     _draw_bar(page, x, y + EXAMPLE + 0.1, EXAMPLE, example.weight / heaviest, INK)
     _write(page, x + EXAMPLE / 2, y + EXAMPLE + 0.24, f"{100 * example.weight:.1f} %", size=7.5, ha="center")
+    if not example.trusted:
+        _write(page, x + EXAMPLE / 2, y + EXAMPLE + 0.36, "little trust", size=6.5, colour=SOFT, ha="center")
 
 
 def _draw_picture(page: Axes, pixels: np.ndarray, x: float, y: float, side: float) -> None:

@@ -182,8 +182,12 @@ def enlargement(s: np.ndarray | None, low: float | None, distance: str) -> np.nd
     return np.asarray(np.maximum(1.0, short) ** (EXPONENT * find_distance(distance).power))
 
 
-def _is_good(sizes: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def is_good(s: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return whether each example (N,) has at least 30 % of the highest precision of its class."""
+    return _is_good(precision_sizes(s), labels)
+
+
+def _is_good(sizes: np.ndarray, labels: np.ndarray) -> np.ndarray:
     best = np.zeros(labels.max() + 1)
     np.maximum.at(best, labels, sizes)
     return np.asarray(sizes >= LOW_PRECISION * best[labels])
@@ -207,7 +211,7 @@ def left_out_distances(
     """
     x = examples.x.astype(np.float64)
     s = ones_like(x[:, :1]) if examples.s is None else examples.s.astype(np.float64)
-    good = _is_good(precision_sizes(s), labels)
+    good = is_good(s, labels)
     x, s, labels = x[good], s[good], labels[good]
 
     shots = np.bincount(labels)[labels]
@@ -237,7 +241,16 @@ def examples_needed(rate: float) -> int:
     return math.ceil(1 / rate - 1e-9) - 1
 
 
-def reject_threshold(own: np.ndarray, rate: float, calibration: Calibration | None) -> float:
+def found_text(good: int, poor: int) -> str:
+    """Return how many examples tell how far known images may be.
+
+    >>> found_text(16, 24), found_text(16, 0)
+    ('16, without 24 poor or doubtful ones', '16')
+    """
+    return f"{good}" + (f", without {poor} poor or doubtful ones" if poor else "")
+
+
+def reject_threshold(own: np.ndarray, rate: float, calibration: Calibration | None, poor: int = 0) -> float:
     """Return the normalised distance that at most a share `rate` of known images exceeds.
 
     With enough examples it is a quantile of `own`, their `left_out_distances`: a new image is equally likely to take
@@ -249,5 +262,6 @@ def reject_threshold(own: np.ndarray, rate: float, calibration: Calibration | No
         return calibration.threshold(rate)
     raise InputError(
         f"reject={rate:g} needs {examples_needed(rate)} examples in classes of three or more (found "
-        f"{len(own)}), or calibrated weights: add examples, choose a higher rate, or run `gaussproto calibrate`"
+        f"{found_text(len(own), poor)}), or calibrated weights: add examples, choose a higher rate, or run "
+        "`gaussproto calibrate`"
     )

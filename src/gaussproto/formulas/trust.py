@@ -35,6 +35,7 @@ from gaussproto.formulas.numeric import (
 from gaussproto.formulas.prototype import Supports, times, trusted
 
 PrototypeRule = Literal["mean", "median", "agreement"]
+PrototypeParameter = Literal["auto"] | PrototypeRule  # of a classifier
 
 MAJORITY = 3  # supports of a class that can outvote one
 MEDIAN_STEPS, STILL = 200, 1e-6  # at most; it stops when a step is this share of a typical distance

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -29,8 +29,11 @@ TRAINING = ("optimizer/", "generator")  # prefixes of the tensors that only a re
 CALIBRATION = "calibration"  # key in the header of a weights file
 
 
-def weights_file(target: str) -> Path:
-    """Return the path of weights, given a run folder (its last checkpoint), a file or the name of bundled weights."""
+def weights_file(target: str, others: Sequence[str] = ()) -> Path:
+    """Return the path of weights, given a run folder (its last checkpoint), a file or the name of bundled weights.
+
+    `others` are names that the caller would also accept, for the hint of an error.
+    """
     path = Path(target)
     if is_folder(path):
         last = path / "checkpoints" / "last.safetensors"
@@ -41,7 +44,8 @@ def weights_file(target: str) -> Path:
         return last
     file = path if path.suffix == ".safetensors" else bundled(target)
     if file is None:
-        hint = did_you_mean(target, bundled_names(), f"the bundled weights are {', '.join(bundled_names()) or 'none'}")
+        names = [*bundled_names(), *others]
+        hint = did_you_mean(target, names, f"the bundled weights are {', '.join(names) or 'none'}")
         raise InputError(f"{target!r} is not a run folder, a .safetensors file or bundled weights: {hint}")
     if not os.path.lexists(file):
         raise InputError(f"the weights file {file} does not exist: check the path")

@@ -16,7 +16,7 @@ from gaussproto.classifier.inputs import Images
 from gaussproto.errors import InputError
 from gaussproto.formulas.distance import find_distance
 from gaussproto.formulas.embedded import Embedded
-from gaussproto.formulas.trust import PrototypeRule
+from gaussproto.formulas.trust import PrototypeParameter
 from gaussproto.serving.models import (
     Answer,
     Answers,
@@ -252,9 +252,9 @@ class OpenedGallery:
         return PlaneOut(version=self.version, share=share, unit=unit, examples=examples, classes=classes)
 
 
-def _prototype(weights: Weights) -> PrototypeRule:
+def _prototype(weights: Weights) -> PrototypeParameter:
     """Return the rule for prototypes. The vanilla network on the page takes plain means."""
-    return "mean" if weights == "uniform" else "agreement"
+    return "mean" if weights == "uniform" else "auto"
 
 
 def _radii(s: np.ndarray | None, N: int) -> np.ndarray:

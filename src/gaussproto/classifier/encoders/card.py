@@ -14,6 +14,8 @@ from gaussproto.formulas.embedded import Embedded
 from gaussproto.runs.weights import digest_of
 from gaussproto.setting_types import LARGEST_IMAGE, LARGEST_WIDTH, Ink, Prepare, Weighting
 
+PHOTOS = ("photo", "photo-plain")  # encoders of photos: with the head, and without it, the mean of features
+
 
 @dataclass(frozen=True, kw_only=True)
 class Card:

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from gaussproto.arrays import NO_CHECKSUM
-from gaussproto.classifier.encoders.card import Card, Encoder, card_of
+from gaussproto.classifier.encoders.card import PHOTOS, Card, Encoder, card_of
 from gaussproto.classifier.encoders.onnx_check import check_intact, check_safe, with_checksum
 from gaussproto.classifier.encoders.onnx_graph import encoder_graph
 from gaussproto.classifier.encoders.photo import is_photo, photo_graph
@@ -153,5 +153,5 @@ def _weights_of(encoder: Any) -> tuple[NetworkConfig, dict[str, np.ndarray], Dat
 
         network, data, calibration = open_network(encoder)
         return network.config, arrays_of(network), data, calibration
-    file = open_weights(weights_file(str(encoder)))
+    file = open_weights(weights_file(str(encoder), PHOTOS))
     return file.network_config, single_precision(file.weights), file.run.data, file.calibration

@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 
 from gaussproto.arrays import digest_of_arrays, read_arrays
-from gaussproto.classifier.encoders.card import Card
+from gaussproto.classifier.encoders.card import PHOTOS, Card
 from gaussproto.formulas.embedded import Embedded
 from gaussproto.model.lite_plan import IMAGE_SIZE
 from gaussproto.pretrained import PHOTO_HEAD, bundled_head, check_bundled
 
-PHOTO, PLAIN = "photo", "photo-plain"  # with the head, and without it: a mean of features
+PHOTO, PLAIN = PHOTOS
 BATCH = 16  # images embedded at once; larger batches are not faster
 SMALLEST = 32  # pixels
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from gaussproto.classifier.encoders.card import Encoder, card_of
+from gaussproto.classifier.encoders.card import PHOTOS, Encoder, card_of
 from gaussproto.config import DataConfig
 from gaussproto.errors import InputError
 from gaussproto.formulas.confidence import Calibration
@@ -65,7 +65,7 @@ def open_network(encoder: Any) -> tuple[GaussianPrototypicalNetwork, DataConfig 
     if not isinstance(encoder, str | Path):
         kind = type(encoder).__name__
         raise InputError(f"encoder must be the name of weights, a path, 'identity' or a network (found {kind})")
-    with reading_weights(weights_file(str(encoder)), "pt") as file:
+    with reading_weights(weights_file(str(encoder), PHOTOS), "pt") as file:
         if head := head_of(file.path, file.metadata, file.tensors):
             return head, None, None
         return checkpoint_of(file).network().eval(), file.run.data, file.calibration

@@ -106,7 +106,7 @@ FINETUNE = ["train", "finetune", "--init", "init.safetensors", "--out", "runs/ne
         ([*FINETUNE], "the folder my_images does not exist"),
         ([*FINETUNE, "--data", "photos", "--init", "nothing"], "'nothing' is not a run folder"),
         ([*FINETUNE, "--data", "photos", "--init", "photos"], "photos is not a run folder"),
-        ([*FINETUNE, "--data", "photos", "--init", "text.safetensors"], "not a readable weights file"),
+        ([*FINETUNE, "--data", "photos", "--init", "text.safetensors"], "is not a weights file"),
         ([*FINETUNE, "--data", "photos", "--encoder", "big", "--filters", "8"], "have the filters 16,16,16"),
         ([*FINETUNE, "--data", "photos", "--split", "nothing.json"], "the JSON file nothing.json does not exist"),
         ([*FINETUNE, "--data", "photos", "--split", "empty.json"], "at least two classes in test (found 0)"),

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from benchmarks.command import parser, run
 from benchmarks.measure import ROOT
@@ -90,22 +91,28 @@ def tables(report: SearchReport) -> list[Table]:
 def draw(cases: list[SearchCase]) -> Figure:
     """Draw the images per second over the number of classes."""
     panels = sorted({(case.D, case.covariance) for case in cases}, key=lambda each: (each[0], each[1] != "radius"))
-    figure = new_figure(3.6 * len(panels), 3.2)
-    for number, (D, covariance) in enumerate(panels):
-        axes = figure.add_subplot(1, len(panels), number + 1)
+    columns = min(2, len(panels))
+    rows = -(-len(panels) // columns)
+    figure = new_figure(3.7 * columns, 2.7 * rows + 0.3)
+    grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).flatten()
+    for axes, (D, covariance) in zip(grid, panels, strict=False):
         some = sorted((c for c in cases if (c.D, c.covariance) == (D, covariance)), key=lambda case: case.classes)
         for i, (way, label) in enumerate(WAYS.items()):
             points = [(case.classes, getattr(case, way)) for case in some if getattr(case, way)]
             if points:
                 style = {"linestyle": LINES[i], "marker": MARKERS[i], "color": SERIES[i]}
                 axes.plot(*zip(*points, strict=True), label=label, **style)
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.set_xlabel("classes")
+        axes.set(xscale="log", yscale="log", title=f"{covariance}, D = {D}")
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+            axis.set_minor_formatter(NullFormatter())
+        axes.tick_params(labelbottom=True, labelleft=True)
+    for axes in grid[::columns]:
         axes.set_ylabel("images per second, one thread")
-        axes.set_title(f"{covariance}, D = {D}")
-        if number == 0:
-            axes.legend()
+    for axes in grid[len(panels) - columns :]:
+        axes.set_xlabel("classes")
+    lines = {line.get_label(): line for axes in grid for line in axes.get_lines()}
+    figure.legend(list(lines.values()), list(lines), loc="outside upper left", ncols=len(lines))
     return figure
 
 

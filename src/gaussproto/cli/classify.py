@@ -29,6 +29,7 @@ from gaussproto.cli.encoder import (
 from gaussproto.cli.options import Device, Json
 from gaussproto.cli.remote import Remote
 from gaussproto.errors import InputError
+from gaussproto.training.memory import use_large_pages
 
 if TYPE_CHECKING:
     from gaussproto.classifier.confidence import Confidence
@@ -103,6 +104,7 @@ def classify(
         if server or csv or explain or sheet or copy_to:
             raise InputError("--out writes only one file: leave out --server, --csv, --explain, --sheet and --copy-to")
         check_answers_file(out)  # before the examples are read
+        use_large_pages()
         with console.progress_bars() as bars:
             clf = _classifier(support, gallery, chosen, strict, reject)
             how: Any = {"on": on, "processes": processes, "strict": strict, "progress": with_rate(bars)}

@@ -22,6 +22,7 @@ from gaussproto.cli.encoder import (
 )
 from gaussproto.cli.options import Device, Json
 from gaussproto.progress import Progress
+from gaussproto.training.memory import use_large_pages
 
 if TYPE_CHECKING:
     from gaussproto.bulk.pipeline import BulkResult
@@ -61,6 +62,7 @@ def embed(
     that cannot be read gets a row with the reason. After a stop, start the same
     command again: it continues.
     """
+    use_large_pages()
     from gaussproto.bulk.embed import embed_files
 
     with console.progress_bars() as bars:

@@ -36,6 +36,7 @@ RESULTS = ROOT / "results"
 TOGETHER = ("seeds", "noise", "dimensions", "vinyals", "photos")
 PAGES = (
     ROOT / "README.md",
+    ROOT / "docs/cifar-fs.md",
     ROOT / "docs/evaluation.md",
     ROOT / "docs/noise.md",
     ROOT / "docs/reproduction.md",

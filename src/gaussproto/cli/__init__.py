@@ -87,4 +87,9 @@ def main() -> None:
         if not isinstance(error, MemoryError) and not any(words in str(error) for words in OUT_OF_MEMORY):
             raise
         code = console.fail(f"not enough memory ({reason(error)}): use smaller images, batches or networks")
-    sys.exit(code if isinstance(code, int) else 0)
+    code = code if isinstance(code, int) else 0
+    if "TORCHELASTIC_RUN_ID" in os.environ:  # a process of torchrun
+        from gaussproto.training.ranks import end_rank
+
+        end_rank(code)
+    sys.exit(code)

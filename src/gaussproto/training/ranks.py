@@ -8,9 +8,10 @@ import atexit
 import os
 import re
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 import torch
@@ -194,6 +195,22 @@ def _reason(error: BaseException) -> str:
 def _leave() -> None:
     if dist.is_initialized():
         dist.destroy_process_group()
+
+
+def end_rank(code: int) -> None:
+    """End this process if it is one of several ranks. After success, wait until the others have got this far.
+
+    Otherwise the threads of torch may, rarely, abort a process while it ends, and torchrun would call the job failed.
+    """
+    if not (dist.is_available() and dist.is_initialized()):
+        return
+    if code == 0:
+        with suppress(RuntimeError):  # another rank has ended
+            dist.barrier()
+    with suppress(OSError):  # the reader of our output has ended
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code)
 
 
 def use_threads(number: int | None, ranks: Ranks) -> None:

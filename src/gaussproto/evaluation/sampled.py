@@ -1,6 +1,6 @@
 """The protocol for classes of hundreds of images: score random episodes of a few supports and queries of each class."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -9,6 +9,7 @@ from gaussproto.data.images import LabelledImages
 from gaussproto.episodes import sample_drawings
 from gaussproto.errors import InputError
 from gaussproto.evaluation.nearest import nearest_is_own
+from gaussproto.formulas.embedded import Embedded
 from gaussproto.model.embed import embed_all
 from gaussproto.model.network import GaussianPrototypicalNetwork
 from gaussproto.progress import Progress, silent
@@ -53,19 +54,36 @@ def sampled_accuracies(
     Each image is embedded once, independently of the others. Then an episode is an index and a small product.
     """
     embedded = embed_all(network, images.images, progress)
-    accuracies = {}
-    for way in ways:
-        for shot in shots:
-            generator = torch.Generator().manual_seed(seed)  # the same episodes for every network
-            right, asked = torch.zeros(2, images.way)
-            each = []
-            for classes, index in random_episodes(images, way, shot + QUERIES, episodes, generator):
-                hit = nearest_is_own(network, embedded[index], [shot])[:, :, shot:, 0].cpu().float().mean(dim=2)
-                right.index_add_(0, classes.flatten(), hit.flatten())
-                asked.index_add_(0, classes.flatten(), torch.ones(classes.numel()))
-                each.append(hit.mean(dim=1))
-            accuracies[way, shot] = right / asked, torch.cat(each)
-    return accuracies
+    return {
+        (way, shot): episode_accuracies(network, images, way, shot, episodes, seed, embedded.__getitem__)
+        for way in ways
+        for shot in shots
+    }
+
+
+@torch.inference_mode()
+def episode_accuracies(
+    network: GaussianPrototypicalNetwork,
+    images: LabelledImages,
+    way: int,
+    shot: int,
+    episodes: int,
+    seed: int,
+    embedded: Callable[[Tensor], Embedded[Tensor]],
+) -> tuple[Tensor, Tensor]:
+    """Return the accuracy (C,) of each class and the accuracy (episodes,) of each episode.
+
+    `embedded` maps the indices (G, way, M) of images to their embeddings; the first `shot` of each class are supports.
+    """
+    generator = torch.Generator().manual_seed(seed)  # the same episodes for every network
+    right, asked = torch.zeros(2, images.way)
+    each = []
+    for classes, index in random_episodes(images, way, shot + QUERIES, episodes, generator):
+        hit = nearest_is_own(network, embedded(index), [shot])[:, :, shot:, 0].cpu().float().mean(dim=2)
+        right.index_add_(0, classes.flatten(), hit.flatten())
+        asked.index_add_(0, classes.flatten(), torch.ones(classes.numel()))
+        each.append(hit.mean(dim=1))
+    return right / asked, torch.cat(each)
 
 
 def random_episodes(

@@ -12,10 +12,9 @@ from torch import Tensor
 from gaussproto.data.corrupt import corrupt
 from gaussproto.data.images import LabelledImages
 from gaussproto.errors import InputError
-from gaussproto.evaluation.nearest import nearest_is_own
 from gaussproto.evaluation.protocol import usual_ways
 from gaussproto.evaluation.robustness import each_precision, share_higher
-from gaussproto.evaluation.sampled import EPISODES, QUERIES, random_episodes
+from gaussproto.evaluation.sampled import EPISODES, QUERIES, episode_accuracies
 from gaussproto.files import write_json
 from gaussproto.formulas.embedded import Embedded
 from gaussproto.formulas.interval import student_interval
@@ -127,17 +126,13 @@ def _measure(
     embedded = {name: embed_all(network, pixels) for name, pixels in versions.items()}
     by_class, by_episode = {}, {}
     for task in TASKS:
-        generator = torch.Generator().manual_seed(SEED)  # the same episodes for every network
-        right, asked = torch.zeros(2, images.way)
-        each = []
-        for classes, index in random_episodes(images, way, task.shot + QUERIES, episodes, generator):
-            x = [embedded[task.corruption][index[..., : task.bad]], embedded[""][index[..., task.bad :]]]
-            groups = Embedded.join(x, lambda parts: torch.cat(parts, dim=2))
-            hit = nearest_is_own(network, groups, [task.shot])[:, :, task.shot :, 0].float().mean(dim=2)
-            right.index_add_(0, classes.flatten(), hit.flatten())
-            asked.index_add_(0, classes.flatten(), torch.ones(classes.numel()))
-            each.append(hit.mean(dim=1))
-        by_class[task], by_episode[task] = (right / asked).numpy(), torch.cat(each).numpy()
+
+        def with_bad(index: Tensor, task: PhotoTask = task) -> Embedded[Tensor]:
+            parts = embedded[task.corruption][index[..., : task.bad]], embedded[""][index[..., task.bad :]]
+            return Embedded.join(parts, lambda each: torch.cat(each, dim=2))
+
+        classes, each = episode_accuracies(network, images, way, task.shot, episodes, SEED, with_bad)
+        by_class[task], by_episode[task] = classes.numpy(), each.numpy()
     precisions = {}
     if embedded[""].s is not None:
         clean = each_precision(embedded[""].s)

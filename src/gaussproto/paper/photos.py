@@ -129,7 +129,7 @@ def _measure(
 
         def with_bad(index: Tensor, task: PhotoTask = task) -> Embedded[Tensor]:
             parts = embedded[task.corruption][index[..., : task.bad]], embedded[""][index[..., task.bad :]]
-            return Embedded.join(parts, lambda each: torch.cat(each, dim=2))
+            return Embedded.join(parts, lambda both: torch.cat(both, dim=2))
 
         classes, each = episode_accuracies(network, images, way, task.shot, episodes, SEED, with_bad)
         by_class[task], by_episode[task] = classes.numpy(), each.numpy()

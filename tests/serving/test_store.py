@@ -169,20 +169,15 @@ def test_a_stopping_server_finishes_what_it_accepted_and_leaves_one_file(tmp_pat
 
 def test_the_server_answers_while_the_network_is_loaded(tmp_path):
     with running(tmp_path / "s.sqlite", ready=False) as server:
-        seconds, delays = [], []
-
-        def ask():
-            started = time.monotonic()
-            assert httpx.get(f"{server.url}/api/v1/samples", timeout=60, trust_env=False).status_code == 200
-            seconds.append(time.monotonic() - started)
-
-        thread = threading.Thread(target=ask)
+        answered, samples = 0, []
+        url = f"{server.url}/api/v1/samples"
+        thread = threading.Thread(target=lambda: samples.append(httpx.get(url, timeout=60, trust_env=False)))
         thread.start()
         while thread.is_alive():
-            started = time.monotonic()
             assert server.client.get("/health").status_code == 200
-            delays.append(time.monotonic() - started)
-        assert max(delays) < seconds[0] / 4, (max(delays), seconds)
+            answered += 1
+        assert samples[0].status_code == 200
+        assert answered > 10  # hundreds on an idle machine, and a few if loading blocks the server
 
 
 def test_a_full_queue_is_told_to_come_back(tmp_path, drawings):

@@ -113,8 +113,8 @@ class ExactSearch:
         """Never find a class again."""
         self.removed[c] = True
         if self.expansion is not None:
-            self.expanded[c, :] = 0
-            self.expanded[c, -1] = REMOVED
+            self.expanded[c, -1] = REMOVED  # first: another thread may be searching
+            self.expanded[c, :-1] = 0
 
     def __call__(self, x: np.ndarray, k: int) -> Nearest:
         """Return the k nearest classes of the queries x (N, D)."""
@@ -159,8 +159,10 @@ class ExactSearch:
             of, columns = np.nonzero(low[some] <= limit[some, None])
             rows = some[of]
             lower = low[rows, columns]
-            upper = lower - np.float32(2.01) * q[rows, -1] * block[columns, -1]
-            upper[lower > REMOVED / 2] = np.inf
+            error = block[columns, -1]
+            gone = error > REMOVED / 2
+            upper = lower - np.float32(2.01) * q[rows, -1] * np.where(gone, np.float32(0), error)
+            upper[gone | (lower > REMOVED / 2)] = np.inf
             _keep_lowest(lowest, rows, upper)
             limit = lowest.max(axis=1)
             good = lower <= np.minimum(limit, np.float32(REMOVED / 2))[rows]

@@ -128,7 +128,11 @@ def measured(
         for share in SHARES:
             labels, wrong = wrong_labels(rng, share)
             check, examples = checked(encoder, x[drawn], s[drawn], blank[drawn], labels, names)
-            metric = Metric(encoder.distance, False, temperature_of(encoder, None, examples, encoder.distance, False))
+            metric = Metric(
+                encoder.distance,
+                False,
+                temperature_of(encoder, None, len(examples.embedded) / len(examples.classes), encoder.distance, False),
+            )
             p = np.concatenate([probabilities(d, metric.temperature) for _, d in left_out_distances(examples, metric)])
             margin = np.array([row.margin for row in sorted(check.examples, key=lambda row: row.index)])
             scores = {"check, `margin`": margin, "check, all reasons": check.suspicion} | {

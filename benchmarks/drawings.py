@@ -1,15 +1,18 @@
-"""Measure classifiers on drawings that differ from Omniglot's as people's own do, and update `docs/drawings.md`:
+"""Measure classifiers on drawings that differ from Omniglot's as people's own do:
 
 python -m benchmarks.drawings --weights drawings-small [--weights NAME...] [--prepare none]
+python -m benchmarks.drawings --weights runs/mine --holdout 5
 python -m benchmarks.drawings --publish
 
-Every condition is measured with changed queries, with changed supports, and with both changed. Omniglot's test
-alphabets must be at hand (GAUSSPROTO_DATA).
+Every condition is measured with changed queries, with changed supports, and with both changed. Omniglot must be at hand
+(GAUSSPROTO_DATA). With --holdout, the training alphabets that a run held out are measured instead of the test
+alphabets, to compare recipes; nothing is stored. --publish fills `docs/drawings.md` and the cards of bundled weights.
 """
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,19 +22,26 @@ from benchmarks.command import parser, run
 from benchmarks.conditions import CONDITIONS, SIDE
 from benchmarks.measure import ROOT
 from gaussproto.classifier.encoders.find import find_encoder
+from gaussproto.config import DataConfig
+from gaussproto.data.load import load_data
 from gaussproto.data.omniglot import omniglot
+from gaussproto.files import write_then_rename
 from gaussproto.formulas.distance import find_distance
 from gaussproto.formulas.embedded import Embedded
+from gaussproto.pretrained import FOLDER, bundled_names
 
 RESULTS, PAGE = ROOT / "benchmarks" / "drawings.json", ROOT / "docs" / "drawings.md"
+DEFAULT = "drawings-small"  # the classifier's default encoder for drawings, which the page shows in detail
 WAY, QUERIES, EPISODES, TURNS = 20, 5, 600, 4
 Part = tuple[np.ndarray, np.ndarray | None]  # embeddings and precisions, (classes, 20, D) and (classes, 20, 1)
 
 
-def measured(weights: str, prepare: Any, every: int) -> dict[str, Any]:
+def measured(weights: str, prepare: Any, every: int, holdout: int = 0) -> dict[str, Any]:
     """Return the accuracy in % for each condition, and the precision of changed drawings relative to clean ones."""
     encoder = find_encoder(weights, prepare=prepare)
     images = omniglot("test", SIDE)
+    if holdout:
+        images = load_data(DataConfig(data="omniglot", image_size=SIDE, rotations=False, holdout=holdout)).test
     pages = images.dense[::every, :, 0].numpy()
     embedded = {}
     for number, (name, change) in enumerate(CONDITIONS.items()):
@@ -85,10 +95,10 @@ def table(results: dict[str, Any]) -> str:
     for condition in CONDITIONS:
         cells = [_both(results[name][condition]["queries"]) if condition in results[name] else "" for name in names]
         lines.append(_line([condition, *cells]))
-    newest = names[-1]
+    detailed = DEFAULT if DEFAULT in results else names[-1]
     head = ["condition", "queries changed", "supports changed", "both changed", "share of one bad example in five"]
-    lines += ["", f"With `{newest}`:", "", _line(head), _line(["---"] * len(head))]
-    for condition, row in results[newest].items():
+    lines += ["", f"With `{detailed}`:", "", _line(head), _line(["---"] * len(head))]
+    for condition, row in results[detailed].items():
         cells = [_both(row[which]) if which in row else "" for which in ("queries", "supports", "both")]
         lines.append(_line([condition, *cells, f"{row['share']} %" if "share" in row else ""]))
     return "\n".join(lines)
@@ -107,19 +117,37 @@ def main() -> None:
     options.add_argument("--weights", action="append", default=[])
     options.add_argument("--prepare", default="auto")
     options.add_argument("--every", type=int, default=4, help="measure every n-th character")
+    options.add_argument("--holdout", type=int, default=0, help="measure the alphabets that such a run holds out")
     options.add_argument("--publish", action="store_true", help="fill the tables of the page")
     chosen = options.parse_args()
     results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for weights in chosen.weights:
-        rows = measured(weights, chosen.prepare, chosen.every)
+        rows = measured(weights, chosen.prepare, chosen.every, chosen.holdout)
         name = weights.rstrip("/").rsplit("/", 1)[-1]
+        if chosen.holdout:
+            print(table({name: rows}))
+            continue
         results[name if chosen.prepare == "auto" else f"{name}, {chosen.prepare}"] = rows
         print(table({name: rows}))
         RESULTS.write_text(json.dumps(results, indent=1) + "\n")
     if chosen.publish:
-        before, rest = PAGE.read_text().split("<!-- measured -->")
-        text = f"{before}<!-- measured -->\n{table(results)}\n<!-- end -->{rest.split('<!-- end -->', 1)[1]}"
-        PAGE.write_text(text)
+        fill(PAGE, table(results))
+        for name in results.keys() & set(bundled_names()):
+            fill(FOLDER / f"{name}.md", in_short(results[name]))
+
+
+def fill(page: Path, text: str) -> None:
+    """Replace what the page says between `<!-- measured -->` and `<!-- end -->`."""
+    before, rest = page.read_text().split("<!-- measured -->")
+    after = rest.split("<!-- end -->", 1)[1]
+    with write_then_rename(page) as temporary:
+        temporary.write_text(f"{before}<!-- measured -->\n{text}\n<!-- end -->{after}")
+
+
+def in_short(rows: dict[str, Any]) -> str:
+    """Return the table of a card: the accuracy with changed queries."""
+    lines = [_line(["query", "1-shot", "5-shot"]), _line(["---"] * 3)]
+    return "\n".join(lines + [_line([name, *map(str, row["queries"])]) for name, row in rows.items()])
 
 
 if __name__ == "__main__":

@@ -178,6 +178,15 @@ down-sampled to {study.size} x {study.size} pixels and enlarged again:
 The mean precision is {study.precision_clean:.2f} on clean images and {study.precision_damaged:.2f} on damaged ones. A clean image has
 the higher precision in {100 * study.clean_is_higher:.1f} % of pairs of a clean and a damaged image.
 
+## Drawings that differ from Omniglot's
+The table shows the 20-way accuracy in % when the queries are changed in the ways in which people's own drawings differ.
+The supports are drawings as they are (every fourth test character, 600 random episodes).
+[Drawings and photos](../../../docs/drawings.md#how-well-it-works) describes the conditions.
+
+<!-- measured -->
+Not measured yet: run `python -m benchmarks.drawings --weights {name} --publish`.
+<!-- end -->
+
 ## Training
 The network was trained for {lengths(checkpoint)} episodes of {episode.way} classes with {episode.drawings} images each, from Omniglot's 30 training alphabets.
 Rotations{" and their mirror images" if episode.mirror else ""} are separate classes. Each episode was split {episode.splits} times into supports ({episode.shot} to {episode.max_shot or episode.shot} of each class) and queries.

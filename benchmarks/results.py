@@ -95,6 +95,9 @@ class StartResult(Result):
     machine: Machine
     draw_strokes: float
     show_help: float
+    import_torch: float
+    classify_drawing: float  # start Python, fit 25 examples of five classes and classify an image
+    classify_photo: float | None = None  # None without the extra photo
     decode_omniglot: float | None = None  # None if Omniglot is not available
     load_cached_omniglot: float | None = None
 

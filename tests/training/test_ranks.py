@@ -4,11 +4,15 @@ import json
 import os
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 import torch
+import torch.distributed as dist
 from safetensors.torch import load_file
 
 from gaussproto.config import NetworkConfig, RunConfig, TrainingConfig
@@ -144,6 +148,30 @@ def test_each_rank_of_a_machine_gets_its_gpu():
         ranks.device("mps")
 
 
+def test_ranks_leave_when_all_have_ended():
+    store = dist.HashStore()
+    moments = []
+
+    def end(rank, delay):
+        time.sleep(delay)
+        moments.append("ends")
+        Ranks(rank, 3, store=store).end_together()
+        moments.append("leaves")
+
+    with ThreadPoolExecutor(3) as threads:
+        list(threads.map(end, range(3), (0.2, 0, 0.4)))
+    assert moments == ["ends"] * 3 + ["leaves"] * 3
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_rank_whose_others_do_not_end_says_so(rank):
+    """A run is complete only if rank 0 could save it."""
+    store = dist.HashStore()
+    store.set_timeout(timedelta(seconds=0.1))
+    with pytest.raises(LostRank, match=f"rank {rank} has lost the connection"):
+        Ranks(rank, 2, store=store).end_together()
+
+
 PROGRAM = """
 import os, signal, sys
 from pathlib import Path
@@ -164,13 +192,13 @@ def rate_and_event(settings, episode):
         os.kill(os.getppid(), signal.SIGTERM)  # torchrun
     return rate(settings, episode)
 
-if stop and attempt == "0":
+if stop > 0 and attempt == "0":
     try:
         training.train(config, images.select(range(40)) if rank == "1" else images, out + "-other")
     except InputError as error:
         print("rank", rank, type(error).__name__, error)
 training.learning_rate = rate_and_event
-result = training.train(config, images, out, resume=not stop)
+result = training.train(config, images, out, resume=stop <= 0)
 print("rank", rank, "ended at", result.episodes, "by", result.stopped_by)
 """
 

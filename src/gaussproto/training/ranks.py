@@ -5,6 +5,7 @@ all ranks equal. Only rank 0 reads and writes the run.
 """
 
 import atexit
+import itertools
 import os
 import re
 import socket
@@ -12,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from typing import Any, TypeVar
 
 import torch
@@ -23,6 +25,7 @@ from gaussproto.errors import InputError, ReportedElsewhere
 T = TypeVar("T")
 WAIT, CONNECT, RETRY = 300, 3, 0.2  # seconds: for all ranks to start, to reach rank 0, between attempts
 STORE = "gaussproto/store"  # key of the port of the ranks' own store in that of torchrun
+LEAVE = timedelta(seconds=30)  # for all ranks to say that they leave
 
 
 class LostRank(InputError):  # noqa: N818 (it reads as a sentence)
@@ -36,10 +39,11 @@ class Ranks:
         rank: the number of this process, from 0.
         size: the number of processes.
         local: the number of this process among those of its machine.
+        store: where the ranks leave messages for each other, if `join` has made it.
     """
 
-    def __init__(self, rank: int = 0, size: int = 1, local: int = 0) -> None:
-        self.rank, self.size, self.local = rank, size, local
+    def __init__(self, rank: int = 0, size: int = 1, local: int = 0, store: Any = None) -> None:
+        self.rank, self.size, self.local, self.store = rank, size, local, store
 
     @property
     def elastic(self) -> bool:
@@ -104,6 +108,27 @@ class Ranks:
                     made = make()
         return made
 
+    def end_together(self) -> None:
+        """Wait until every rank has got this far and rank 0 has saved the run.
+
+        So no rank closes its connections while another still needs them. If rank 0 cannot save the run, all ranks fail,
+        and torchrun can start all of them again. It never starts a rank again that has ended with success.
+        """
+        if self.store is None:
+            return
+        others = range(1, self.size)
+        with self._connected():
+            if self.leads:
+                self.store.wait([f"ended/{rank}" for rank in others])
+                self.store.set("all ended", "")
+            else:
+                self.store.set(f"ended/{self.rank}", "")
+                self.store.wait(["all ended"])
+                self.store.set(f"leaves/{self.rank}", "")
+        if self.leads:  # it holds the store, so it leaves last
+            with suppress(RuntimeError):
+                self.store.wait([f"leaves/{rank}" for rank in others], LEAVE)
+
     @contextmanager
     def sharing_errors(self) -> Iterator[None]:
         """If one rank raises InputError in this block, raise it on all ranks. Rank 0 tells the user."""
@@ -134,10 +159,13 @@ class Ranks:
 
 
 ALONE = Ranks()
+_own_store: Any = None  # of the process group that `join` has made
+_trainings = itertools.count()  # of this process; every rank joins as often
 
 
 def join(device: str) -> Ranks:
     """Join the other ranks if torchrun has started this process, or if there is a process group already."""
+    global _own_store
     if not dist.is_available():
         return ALONE
     local = int(os.environ.get("LOCAL_RANK", 0))
@@ -150,13 +178,15 @@ def join(device: str) -> Ranks:
         try:
             backend = "cpu:gloo,cuda:nccl" if gpu else "gloo"
             rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-            dist.init_process_group(backend, store=_new_store(rank), rank=rank, world_size=size)
+            _own_store = _new_store(rank)
+            dist.init_process_group(backend, store=_own_store, rank=rank, world_size=size)
         except (RuntimeError, ValueError) as error:
             reason = _reason(error)
             remedy = "check that the machines reach each other, and set GLOO_SOCKET_IFNAME to their network interface"
             raise InputError(f"rank {rank} cannot join the others ({reason}): {remedy}") from error
         atexit.register(_leave)
-    return Ranks(dist.get_rank(), dist.get_world_size(), local)
+    messages = _own_store and dist.PrefixStore(f"training {next(_trainings)}", _own_store)  # type: ignore[attr-defined]
+    return Ranks(dist.get_rank(), dist.get_world_size(), local, messages)
 
 
 def _new_store(rank: int) -> Any:

@@ -217,6 +217,7 @@ class _Training:
                     break
         if stopped_by is None and leads:
             run.write_summary(network, position, training)
+        self.ranks.end_together()
         return RunResult(run.path, self.config, network.eval(), position.episode, position.seconds, stopped_by)
 
     def _fetch(self) -> None:

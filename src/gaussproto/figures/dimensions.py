@@ -56,28 +56,28 @@ def accuracy_over_parameters(panels: Mapping[str, Mapping[str, Points]]) -> Figu
 def _label(axes: Axes, sizes: Sequence[Sequence[int]]) -> None:
     """Write the embedding size beside each point, where it covers no other point or label, and few lines."""
     scale = 72 / axes.figure.dpi  # points per pixel
-    drawn = [scale * line.get_transform().transform(line.get_xydata()) for line in axes.get_lines()]
-    middles = np.concatenate(drawn)
+    data = [np.asarray(line.get_xydata(), dtype=float) for line in axes.get_lines()]
+    drawn = [scale * axes.transData.transform(each) for each in data]
     paths = np.concatenate([_along(each) for each in drawn])
-    taken: list[Box] = [(x - ROOM, y - ROOM, x + ROOM, y + ROOM) for x, y in middles]
-    for line, places, texts in zip(axes.get_lines(), drawn, sizes, strict=True):
-        for place, data, D in zip(places, line.get_xydata(), texts, strict=True):
+    taken = [_around(place, 2 * ROOM, 2 * ROOM) for each in drawn for place in each]
+    for line, xy, places, texts in zip(axes.get_lines(), data, drawn, sizes, strict=True):
+        for (x, y), place, D in zip(xy, places, texts, strict=True):
             width, height = 0.7 * LABEL * len(str(D)), LABEL
-            choices = []
-            for distance in (NEAR, FAR):
-                for side in SIDES:
-                    across, up = (distance if not (side[0] and side[1]) else 0.7 * distance for _ in range(2))
-                    offset = side[0] * (across + width / 2), side[1] * (up + height / 2 - 2)
-                    box = _around(place + offset, width, height)
-                    crossed = _inside(paths, box)
-                    covered = sum(_overlap(box, other) for other in taken)
-                    choices.append((100 * covered + crossed, len(choices), offset, box))
-            _, _, offset, box = min(choices)
-            taken.append(box)
+            offsets = [_offset(side, distance, width, height) for distance in (NEAR, FAR) for side in SIDES]
+            boxes = [_around(place + offset, width, height) for offset in offsets]
+            covered = [100 * sum(_overlap(box, other) for other in taken) + _inside(paths, box) for box in boxes]
+            best = covered.index(min(covered))
+            taken.append(boxes[best])
             axes.annotate(
-                f"{D}", tuple(data), offset, textcoords="offset points", ha="center", va="center", fontsize=LABEL,
-                color=line.get_color(),
+                f"{D}", (x, y), tuple(offsets[best]), textcoords="offset points", ha="center", va="center",
+                fontsize=LABEL, color=line.get_color(),
             )  # fmt: skip
+
+
+def _offset(side: tuple[int, int], distance: float, width: float, height: float) -> np.ndarray:
+    """Return the vector from a point to the middle of a label on this side."""
+    reach = distance if 0 in side else 0.7 * distance
+    return np.array(side) * (reach + width / 2, reach + height / 2 - 2)
 
 
 def _along(places: np.ndarray) -> np.ndarray:

@@ -17,6 +17,7 @@ DIM: dict[Encoder, int] = {"small": 64, "big": 512}  # D in the paper's tables
 EPISODES = ((60, 1, 19), (120, 1, 2))  # way, shot, query: of the paper and of our recipe
 EMBEDDED: dict[Encoder, int] = {"small": 4096, "big": 768}  # images
 TESTED: dict[Encoder, int] = {"small": 2636, "big": 100}  # classes of 20 drawings; Omniglot's test set has 2,636
+CURVES = ("fast-small-none", "fast-drawings-none")  # presets whose training time to an accuracy is measured
 PREDICTED = 1000  # images in one call of the classifier's predict
 DRAWINGS = 20
 
@@ -49,11 +50,12 @@ class Work(Result):
 
 
 class Job(Result):
-    """Work for a worker process to time. Without work, it trains a network and measures its learning curve."""
+    """Work for a worker process to time. Without work, it trains the network of a preset and scores its snapshots."""
 
     work: Work | None = None
     seconds: float = 0.0  # minimum
     repetitions: int = 1  # minimum
+    preset: str = CURVES[0]
     data_root: Path | None = None
 
 

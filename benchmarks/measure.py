@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from benchmarks.cases import Case, Job
+from benchmarks.cases import CURVES, Case, Job
 from benchmarks.results import CaseResult, Cost, Effort, Report, WorkerResult
 from benchmarks.timer import speedup, take_turns
 from gaussproto.errors import InputError
@@ -24,11 +24,12 @@ QUICK = Effort(rounds=2, seconds=0.5, repetitions=1)
 
 
 def measure(
-    cases: Sequence[Case], effort: Effort, progress: Progress, *, curve: bool = False, data_root: Path | None = None
+    cases: Sequence[Case], effort: Effort, progress: Progress, *, curves: bool = False, data_root: Path | None = None
 ) -> Report:
-    """Measure cases and, if `curve`, the training time to an accuracy on Omniglot."""
+    """Measure cases and, if `curves`, the training time to an accuracy on Omniglot."""
     _warn_if_busy()
-    total = len(cases) + curve
+    presets = CURVES if curves else ()
+    total = len(cases) + len(presets)
     results: list[CaseResult] = []
     workers: list[WorkerResult] = []
     for number, case in enumerate(cases):
@@ -46,10 +47,10 @@ def measure(
         results.append(summarise(case, ours, *others))
         workers += [result for side in (ours, *others) for result in side]
     rates = [result.gemm_rate for result in workers]
-    if curve:
-        progress("measuring", len(cases), total)
+    for number, preset in enumerate(presets, start=len(cases)):
+        progress("measuring", number, total)
         try:
-            workers.append(_run_worker(Job(data_root=data_root and data_root.resolve())))
+            workers.append(_run_worker(Job(preset=preset, data_root=data_root and data_root.resolve())))
         except subprocess.CalledProcessError as error:
             raise InputError(f"the training for --accuracy failed: {_reason(error)}") from None
     progress("measuring", total, total)
@@ -58,7 +59,7 @@ def measure(
         effort=effort,
         gemm_rate=median(rates) if rates else None,
         cases=tuple(results),
-        curve=workers[-1].curve if workers else (),
+        curves=tuple(worker.curve for worker in workers if worker.curve),
     )
 
 

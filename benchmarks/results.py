@@ -57,6 +57,22 @@ class CurvePoint(Result):
     accuracy: float  # 20-way 1-shot
 
 
+class Curve(Result):
+    """A training, and the accuracy of its snapshots."""
+
+    preset: str
+    load: float | None = None  # seconds to read and, if the preset says so, prepare all drawings of Omniglot
+    points: tuple[CurvePoint, ...]
+
+    def time_to(self, goal: float) -> float | None:
+        """Return the seconds of training after which the accuracy was first reached, or None."""
+        return next((point.seconds for point in self.points if point.accuracy >= goal), None)
+
+    @property
+    def best(self) -> float:
+        return max(point.accuracy for point in self.points)
+
+
 class Report(Result):
     """The results of `make bench`."""
 
@@ -65,7 +81,7 @@ class Report(Result):
     effort: Effort
     gemm_rate: float | None  # multiplications per second in a matrix product
     cases: tuple[CaseResult, ...]
-    curve: tuple[CurvePoint, ...] = ()
+    curves: tuple[Curve, ...] = ()
 
     def of(self, *groups: str) -> list[CaseResult]:
         """The cases of these groups."""
@@ -85,7 +101,7 @@ class WorkerResult(Result):
     memory: int = 0  # peak of the process, bytes
     gemm_rate: float = 0.0
     multiplications: int | None = None  # of a step
-    curve: tuple[CurvePoint, ...] = ()
+    curve: Curve | None = None
 
 
 class StartResult(Result):

@@ -9,16 +9,18 @@ import os
 import resource
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import torch
 
 from benchmarks import plain
 from benchmarks.cases import DRAWINGS, Job, Work
-from benchmarks.results import CurvePoint, WorkerResult
+from benchmarks.results import Curve, CurvePoint, WorkerResult
 from benchmarks.timer import measure_times, median_time
 from gaussproto.config import NetworkConfig, RunConfig, TrainingConfig
 from gaussproto.data.images import LabelledImages
@@ -151,12 +153,22 @@ def learning_curve(config: RunConfig, split: Split) -> tuple[CurvePoint, ...]:
     return tuple(points)
 
 
+def time_to_load(config: RunConfig, data_root: Path | None) -> float:
+    """Return the seconds to read and prepare the images without a cache."""
+    with tempfile.TemporaryDirectory() as cache, mock.patch.dict(os.environ, GAUSSPROTO_CACHE=cache):
+        start = time.perf_counter()
+        load_data(config.data, data_root)
+        return time.perf_counter() - start
+
+
 def do_job(job: Job) -> WorkerResult:
     """Time the work, or train and score."""
     work = job.work
     if work is None:
-        config = preset("fast-small-none", snapshots=SNAPSHOTS)
-        return WorkerResult(machine=machine(), curve=learning_curve(config, load_data(config.data, job.data_root)))
+        config = preset(job.preset, snapshots=SNAPSHOTS)
+        load = time_to_load(config, job.data_root)
+        points = learning_curve(config, load_data(config.data, job.data_root))
+        return WorkerResult(machine=machine(), curve=Curve(preset=job.preset, load=load, points=points))
     warm_up = WARM_UP if work.plain or work.kind in ("embedding", "protocol") else SETTLE
     with tempfile.TemporaryDirectory() as folder:
         repeat = prepare(work, Path(folder))

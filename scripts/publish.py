@@ -52,6 +52,7 @@ BRIEF = {row.name: row for row in ROWS.values() if row.brief}
 KNOWN = PRESETS | {name: row.config("standard") for name, row in BRIEF.items()}
 FOLDERS = {row.name: target for target in reversed(TOGETHER) for row in TABLES[target] if row.brief}
 LOSS, LEARNED, PRECISIONS = 6, 7, 9  # the paper's figures of one run that show no drawings of Omniglot
+DIMENSIONS = "dimensions.svg"  # in results/figures, the accuracy over the number of parameters
 OF_SEVERAL = (4, 5, 8)  # the paper's figures that compare published runs
 TASKS = ((20, 1), (20, 5), (5, 1), (5, 5))
 HIGHLIGHTS = {  # what the README compares: a run, what it is, and the row of the paper if it has one
@@ -105,6 +106,13 @@ def filled(page: str, results: Path = RESULTS) -> str:
             name = f"{budget} {table.name}"
             parts = filter(None, (f"**{table.title}**", table.markdown(), table.missing_text))
             blocks[name] = blocks.get(name, "") + "\n\n".join(parts) + "\n\n"
+
+    sized = "standard dimensions"
+    if sized in blocks and (results / "figures" / DIMENSIONS).exists():
+        alt = "Accuracy over the number of parameters, for each covariance"
+        blocks[sized] = f"![{alt}](../results/figures/{DIMENSIONS})\n\n{blocks[sized]}"
+    for target in TOGETHER:
+        blocks.setdefault(f"standard {target}", "The runs of this comparison are not published yet.")
 
     def fill(match: re.Match[str]) -> str:
         return f"<!-- {match[1]} -->\n{blocks[match[1]].strip()}\n<!-- end -->"

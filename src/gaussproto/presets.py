@@ -33,11 +33,15 @@ def _fast() -> Iterator[RunConfig]:
             )
 
 
+ABOUT_FAST = "small encoder, vanilla, prepared drawings of 24 pixels, in minutes"
+
 ABOUT_LONGER = "ours: like standard-big-weighted, but twice as long, on distorted and mirrored images"
 OMNIGLOT_BIG = BIG_WEIGHTED.config("standard").variant("omniglot-big", ABOUT_LONGER, **recipes.LONG)
 
 
 ABOUT_POLISH = "train weights for drawings further (--init WEIGHTS): fewer variants, harder episodes"
+FAST = {run.name: run for run in _fast()}
+FAST_DRAWINGS = FAST["fast-small-none"].variant("fast-drawings-none", ABOUT_FAST, **recipes.FAST_DRAWINGS)
 DRAWINGS = [recipes.drawings_run(encoder, f"drawings-{encoder}") for encoder in ("small", "big")]
 POLISH = DRAWINGS[-1].variant("drawings-polish", ABOUT_POLISH, init="drawings-big", **recipes.POLISH)
 PHOTOS = [recipes.photo_run(kind) for kind in recipes.PHOTO_DIMS]
@@ -60,9 +64,8 @@ FINETUNE = RunConfig(
 )
 BUDGETS: tuple[Budget, ...] = ("standard", "paper")
 ROW_RUNS = [row.configs.get(budget) for budget in BUDGETS for row in ROWS.values() if not row.brief]
-PRESETS = {
-    run.name: run for run in (DEMO, FINETUNE, *_fast(), *DRAWINGS, *PHOTOS, POLISH, OMNIGLOT_BIG, *ROW_RUNS) if run
-}
+NAMED = (DEMO, FINETUNE, *FAST.values(), FAST_DRAWINGS, *DRAWINGS, *PHOTOS, POLISH, OMNIGLOT_BIG, *ROW_RUNS)
+PRESETS = {run.name: run for run in NAMED if run}
 
 
 def preset(name: str, **settings: Any) -> RunConfig:

@@ -9,6 +9,7 @@ import torch
 from gaussproto.data.images import LabelledImages
 from gaussproto.errors import InputError
 from gaussproto.evaluation.protocol import evaluate
+from gaussproto.figures.dimensions import accuracy_over_parameters
 from gaussproto.paper.comparisons import photo_tables, sized_points, write_dimensions_figure
 from gaussproto.paper.photos import TASKS, cropped, measure_photos
 from gaussproto.paper.rows import PHOTO_ROWS, SIZES, TABLES
@@ -133,9 +134,40 @@ def test_sizes_are_drawn_over_their_parameters(tmp_path):
     svg, png = write_dimensions_figure(runs, tmp_path)
     assert "big encoder, 20-way 5-shot" in svg.read_text()
     assert png.stat().st_size > 10_000
-    (table,) = make_tables("dimensions", runs)
+    table, _ = make_tables("dimensions", runs)
     assert table.rows[0][:6] == ("`small-none-32`", "small", "none (vanilla)", "32", "1,000", "90.10 ± 1.00")
     assert len(table.rows) + len(table.missing) == len(TABLES["dimensions"])
+
+
+def test_labels_of_sizes_cover_neither_points_nor_each_other(tmp_path):
+    """Vanilla and radius networks have nearly as many parameters, and here the same accuracy but for little."""
+    near = {"none": 0.0, "radius": 0.0004, "diagonal": 0.0008, "full": -0.001}
+    panel = {
+        name: [
+            (1000 * D * (2 if name == "diagonal" else 1) + 10 * i, 0.96 + D / 1e5 + near[name], D) for D in (64, 128)
+        ]
+        for i, name in enumerate(near)
+    }
+    figure = accuracy_over_parameters({"one": panel, "two": panel})
+    figure.draw_without_rendering()
+    for axes in figure.axes:
+        boxes = [text.get_window_extent() for text in axes.texts]
+        assert len(boxes) == 8
+        points = np.concatenate([axes.transData.transform(line.get_xydata()) for line in axes.get_lines()])
+        for i, box in enumerate(boxes):
+            assert not any(box.contains(*point) for point in points)
+            assert not any(box.overlaps(other) for other in boxes[:i])
+
+
+def test_networks_with_as_many_parameters_are_compared_in_one_row():
+    runs = {row.name: of_size(1000, 0.9) for rows in SIZES.values() for row in rows}
+    _, table = make_tables("dimensions", runs)
+    assert [row[0] for row in table.rows] == ["small"] * 3 + ["big"] * 3
+    same = table.rows[1][2:]
+    assert [cell.partition("(")[2] for cell in same] == ["D = 64)", "D = 64)", "D = 32)", "D = 10)"]
+    assert same[0].startswith("90.00 / 90.00")
+    (alone,) = make_tables("dimensions", {"small-none-32": of_size(1000, 0.9)})
+    assert alone.title == "Embedding sizes"
 
 
 def test_the_literature_is_shown_beside_a_measured_run():

@@ -1,6 +1,7 @@
 """What the page on the reproduction says is what `results/` holds."""
 
 import importlib.util
+import shutil
 from pathlib import Path
 
 import pytest
@@ -72,3 +73,22 @@ def test_what_is_not_ready_is_not_published(tmp_path):
     undamaged = RunFolder(RESULTS / "seeds" / name).read_metrics().model_copy(update={"damage": None})
     write_json(tmp_path / "metrics.json", undamaged.model_dump(mode="json"))
     must_stop("not scored with bad supports")
+
+
+def test_embedding_sizes_are_shown_once_they_are_published(tmp_path):
+    """The figure, every accuracy, and the networks with as many parameters, on the page on the reproduction."""
+    results = tmp_path / "results"
+    shutil.copytree(RESULTS, results, ignore=shutil.ignore_patterns("*.svg", "log.jsonl"))
+    page = (ROOT / "docs/reproduction.md").read_text()
+    scored = RunFolder(RESULTS / "seeds" / "small-none-seed-0").read_metrics()
+    for name in ("small-none-64", "small-diagonal-32"):
+        folder = results / "dimensions" / name
+        write_json(folder / "config.json", publish().KNOWN[name].model_dump(mode="json"))
+        write_json(folder / "metrics.json", scored.model_dump(mode="json"))
+    (results / "figures").mkdir(exist_ok=True)
+    (results / "figures" / publish().DIMENSIONS).touch()
+    shown = publish().filled(page, results).partition("<!-- standard dimensions -->")[2].partition("<!-- end -->")[0]
+    assert "(../results/figures/dimensions.svg)" in shown
+    assert "| `small-diagonal-32` | small | diagonal | 32 |" in shown
+    assert "**The same number of parameters**" in shown
+    assert "Not run yet: `small-none-32`" in shown

@@ -57,8 +57,8 @@ def kinds(folder):
 
 def test_a_run_is_measured_in_full(scored):
     metrics = RunFolder(scored).read_metrics()
-    running_top = ("strokes", None, "running", "top", False)
-    others = ("strokes", None, "running", "last", False), ("strokes", None, "batch", "top", False)
+    running_top = ("strokes", None, "running", "top", False, 1)
+    others = ("strokes", None, "running", "last", False, 1), ("strokes", None, "batch", "top", False, 1)
     assert kinds(scored) == {running_top, *others}
     (top,) = [evaluation for evaluation in metrics.evaluations if evaluation.key == running_top]
     assert {(s.way, s.shot) for s in top.scores} == {(way, shot) for way in (5, 20) for shot in range(1, 20)}
@@ -71,7 +71,7 @@ def test_a_run_is_measured_in_full(scored):
 def test_of_one_run_among_many_only_the_last_checkpoint_is_measured(split, tmp_path):
     assert train_and_score(tiny().override(episodes=5), split, tmp_path / "run", in_full=False) is None
     metrics = RunFolder(tmp_path / "run").read_metrics()
-    assert kinds(tmp_path / "run") == {("strokes", None, "running", "last", False)}
+    assert kinds(tmp_path / "run") == {("strokes", None, "running", "last", False, 1)}
     assert metrics.damage
     assert not metrics.curve
 

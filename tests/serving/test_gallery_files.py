@@ -54,3 +54,10 @@ def test_a_gallery_file_with_other_embeddings_is_refused(client, tmp_path):
     answer = client.post("/galleries/open", files=changed_gallery(tmp_path, {"source": "/etc/passwd.safetensors"}))
     assert answer.status_code == 409
     assert "weights that this server does not have" in answer.json()["error"]
+
+
+def test_a_gallery_file_of_several_views_is_refused(client, tmp_path):
+    """A server embeds each image once, so its answers would not fit the examples."""
+    answer = client.post("/galleries/open", files=changed_gallery(tmp_path, {"views": 5}))
+    assert answer.status_code == 409
+    assert "made with 5 views, which a server does not use: create it again" in answer.json()["error"]

@@ -124,7 +124,8 @@ def embed_files(
 def identity_of(encoder: Encoder) -> dict[str, Any]:
     """Return what decides the numbers that an encoder computes."""
     look: Look = encoder.look
-    return {"weights": encoder.digest, "image_size": look.size, "ink": look.ink, "prepare": look.prepare}
+    identity = {"weights": encoder.digest, "image_size": look.size, "ink": look.ink, "prepare": look.prepare}
+    return identity | ({"views": encoder.views} if encoder.views > 1 else {})  # earlier versions had no views
 
 
 def _encoder_for(files: list[str]) -> str:

@@ -41,6 +41,7 @@ PARAMETERS = (
     "image_size",
     "mean",
     "std",
+    "views",
     "distance",
     "temperature",
     "reject",
@@ -66,6 +67,7 @@ class Settings(BaseModel):
     image_size_used: int = Field(ge=1, le=LARGEST_IMAGE)
     mean: tuple[float, float, float] | None = None
     std: tuple[float, float, float] | None = None
+    views: Literal[1, 5] = 1
     distance: DistanceName | None
     temperature: float | None = Field(gt=0, allow_inf_nan=False)
     reject: float | None = Field(default=None, ge=RATES[0], le=RATES[-1])
@@ -106,7 +108,7 @@ def settings_of(clf: Any, encoder: Encoder) -> Settings:
     if not is_unicode(encoder.source or ""):
         raise InputError(f"the path of the weights, {visible(str(encoder.source))}, is not valid UTF-8: rename it")
     return Settings(
-        **{name: getattr(clf, name) for name in PARAMETERS},
+        **{name: getattr(clf, name) for name in PARAMETERS} | {"views": encoder.views},
         source=encoder.source,
         digest=encoder.digest,
         ink_used=encoder.ink,

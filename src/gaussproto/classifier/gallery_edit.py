@@ -16,7 +16,7 @@ from gaussproto.errors import InputError, did_you_mean
 from gaussproto.formulas.embedded import Embedded
 
 # The settings that change the embeddings.
-ALIKE = {"image_size_used": "image size", "ink_used": "ink", "prepare_used": "preparation"}
+ALIKE = {"image_size_used": "image size", "ink_used": "ink", "prepare_used": "preparation", "views": "views"}
 CHOSEN = ("distance", "temperature", "reject", "weights")  # settings that the user may choose for each gallery
 FILLED = ("source", "calibration", "features", "feature_names", "profile")  # settings that a gallery may lack
 

@@ -50,7 +50,7 @@ def load(
     if source is None:
         raise InputError(f"{path} was saved with a network that was only in memory: pass that network as `encoder`")
     try:
-        opened = find_encoder(source, engine, device=device, mean=settings.mean, std=settings.std)
+        opened = find_encoder(source, engine, device=device, mean=settings.mean, std=settings.std, views=settings.views)
     except InputError as error:
         if encoder is not None:
             raise

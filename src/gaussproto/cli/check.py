@@ -20,6 +20,7 @@ from gaussproto.cli.encoder import (
     PrepareOption,
     PrototypeOption,
     Strict,
+    ViewsOption,
     examples_in,
     make_classifier,
     say_encoder,
@@ -48,6 +49,7 @@ def check(
     mean: Colours = None,
     std: Colours = None,
     prototype: PrototypeOption = None,
+    views: ViewsOption = None,
     engine: EngineOption = None,
     device: Device = "cpu",
     strict: Strict = False,
@@ -80,7 +82,7 @@ def check(
     folder = is_folder(source)
     if moves is not None and not folder:
         raise InputError(f"--moves needs the folder of the images (found the file {source}): pass the folder")
-    chosen = Choice(encoder, ink, prepare, image_size, mean, std, engine, device, prototype)
+    chosen = Choice(encoder, ink, prepare, image_size, mean, std, engine, device, prototype, views)
     with console.progress_bars() as bars:
         clf = make_classifier(None if folder or not source.exists() else source, chosen, vectors=True)
         unreadable: list[Unreadable] = []

@@ -21,6 +21,7 @@ from gaussproto.cli.encoder import (
     PrepareOption,
     PrototypeOption,
     Strict,
+    ViewsOption,
     examples_in,
     fit_examples,
     make_classifier,
@@ -70,6 +71,7 @@ def classify(
     mean: Colours = None,
     std: Colours = None,
     prototype: PrototypeOption = None,
+    views: ViewsOption = None,
     engine: EngineOption = None,
     device: Device = "cpu",
     recursive: Annotated[bool, Option("--recursive", help="Also search the folders inside folders.")] = False,
@@ -99,7 +101,7 @@ def classify(
         raise InputError(f"pass the examples with either --support DIR or --gallery FILE (found {found})")
     if json and csv:
         raise InputError("--json and --csv cannot be combined: choose one")
-    chosen = Choice(encoder, ink, prepare, image_size, mean, std, engine, device, prototype)
+    chosen = Choice(encoder, ink, prepare, image_size, mean, std, engine, device, prototype, views)
     if out is not None:
         if server or csv or explain or sheet or copy_to:
             raise InputError("--out writes only one file: leave out --server, --csv, --explain, --sheet and --copy-to")

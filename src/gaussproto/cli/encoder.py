@@ -47,6 +47,14 @@ PrototypeOption = Annotated[
         "otherwise mean). Default: that of the gallery, or auto.",
     ),
 ]
+ViewsOption = Annotated[
+    int | None,
+    Option(
+        metavar="1|5",
+        help="5: embed each image also moved a little in four directions, and average. A little more accurate, and "
+        "five times as slow. Default: that of the gallery, or 1.",
+    ),
+]
 EngineOption = Annotated[
     Literal["torch", "onnx"] | None,
     Option(help="Library that runs the network: torch (default) or onnx, which starts faster. ONNX files use onnx."),
@@ -74,6 +82,7 @@ class Choice:
     engine: Any
     device: str
     prototype: Any = None
+    views: int | None = None
 
 
 def colours(name: str, text: str | None) -> tuple[float, ...] | None:
@@ -104,9 +113,10 @@ def make_classifier(gallery: Path | None, chosen: Choice, vectors: bool = False)
             mean=colours("mean", chosen.mean),
             std=colours("std", chosen.std),
             prototype=chosen.prototype or "auto",
+            views=1 if chosen.views is None else chosen.views,
         )
     clf = load(gallery, chosen.encoder, chosen.engine, chosen.device)
-    for name in ("ink", "prepare", "image_size", "prototype"):
+    for name in ("ink", "prepare", "image_size", "prototype", "views"):
         found, made = getattr(chosen, name), getattr(clf if name == "prototype" else clf.encoder_, name)
         if found not in (None, "auto", made):
             option = "--" + name.replace("_", "-")

@@ -18,6 +18,7 @@ from gaussproto.cli.encoder import (
     PrepareOption,
     PrototypeOption,
     Strict,
+    ViewsOption,
     examples_in,
     fit_examples,
     make_classifier,
@@ -41,6 +42,7 @@ def enroll(
     mean: Colours = None,
     std: Colours = None,
     prototype: PrototypeOption = None,
+    views: ViewsOption = None,
     engine: EngineOption = None,
     device: Device = "cpu",
     strict: Strict = False,
@@ -56,7 +58,7 @@ def enroll(
     total = readable = len(files)
     with console.progress_bars() as bars, gallery_lock(gallery):
         exists = gallery.exists()
-        chosen = Choice(encoder, ink, prepare, image_size, mean, std, engine, device, prototype)
+        chosen = Choice(encoder, ink, prepare, image_size, mean, std, engine, device, prototype, views)
         clf = make_classifier(gallery if exists else None, chosen)
         bars("enrolling", 0, total)
         if exists:

@@ -89,6 +89,14 @@ def evaluate(
     picture: Annotated[
         Path | None, Option(metavar="OUT.png", help="With --challenge: draw the mistakes (.png or .svg).")
     ] = None,
+    views: Annotated[
+        int,
+        Option(
+            metavar="1|5",
+            help="5: embed each image also moved a little in four directions, and average the embeddings. Five times "
+            "as slow.",
+        ),
+    ] = 1,
     data_root: DataRoot = None,
     device: Device = "cpu",
     json: Json = False,
@@ -112,7 +120,7 @@ def evaluate(
         fixed += ["--checkpoints"] * (checkpoints != "last")
         if fixed:
             raise InputError(f"--challenge has fixed questions: leave out {', '.join(fixed)}")
-        return _challenge(target, picture, data_root, device, json)
+        return _challenge(target, picture, views, data_root, device, json)
     if picture is not None:
         raise InputError("--picture draws the mistakes of --challenge: pass both, or leave it out")
     given_ways, given_shots = ways and parse_numbers(ways, "ways"), shots and parse_numbers(shots, "shots")
@@ -133,6 +141,7 @@ def evaluate(
             norm=norm,
             within_alphabet=within_alphabet,
             episodes=episodes,
+            views=views,
             seed=seed,
             progress=bars,
         )
@@ -147,6 +156,7 @@ def evaluate(
     rows = [[f"{shot}-shot", *(result.score(way, shot).text() for way in result.ways)] for shot in result.shots]
     title = f"{target} on {config.data}: accuracy in %, {norm} statistics, {result.classes:,} test classes"
     title += ", groups within an alphabet" if within_alphabet else ""
+    title += f", mean of {views} views" if views > 1 else ""
     console.print_table(title, ["", *(f"{way}-way" for way in result.ways)], rows, right=1)
     interval = "± is the 95 % interval over characters"
     std = "; std is the standard deviation over the checkpoints" if result.checkpoints > 1 else ""
@@ -176,7 +186,7 @@ def _place(data: str) -> str | Path:
     return data if data in BUILT_IN else Path(data).resolve()
 
 
-def _challenge(target: str, picture: Path | None, data_root: Path | None, device: str, json: bool) -> None:
+def _challenge(target: str, picture: Path | None, views: int, data_root: Path | None, device: str, json: bool) -> None:
     from gaussproto.data.challenge import load_challenge
     from gaussproto.evaluation.challenge import score_challenge
     from gaussproto.runs.folder import RunFolder, load_checkpoints
@@ -186,7 +196,7 @@ def _challenge(target: str, picture: Path | None, data_root: Path | None, device
     loaded = load_checkpoints(target, "last")[0]
     with console.progress_bars() as bars:
         questions = load_challenge(loaded.config.data, data_root, bars)
-        score = score_challenge(loaded.network(device), questions)
+        score = score_challenge(loaded.network(device), questions, views)
     run = RunFolder(Path(target))
     if run.config.exists():
         run.write_metrics(challenge=score)
@@ -201,9 +211,10 @@ def _challenge(target: str, picture: Path | None, data_root: Path | None, device
     )
     console.print_table("Lake's one-shot challenge: error in %", ["", "error"], rows, right=1)
     by_run = ", ".join(map(str, score.wrong))
+    seen = f", by the mean of {views} views" if views > 1 else ""
     console.say(
         f"{target}: {score.text()}, {sum(score.wrong)} of {score.questions} answers are wrong (by run: {by_run}). Each "
-        "image is classified independently. The other errors are those that their authors published."
+        f"image is classified independently{seen}. The other errors are those that their authors published."
     )
     return console.say(f"wrote {picture}") if picture else None
 

@@ -171,6 +171,7 @@ def _about(found: Gallery) -> dict[str, Any]:
         "distance": settings.distance,
         "ink": None if vectors else settings.ink_used,
         "image_size": None if vectors else settings.image_size_used,
+        "views": settings.views if settings.views > 1 else None,
         "features": settings.features,
         "temperature": settings.temperature,
         "reject": settings.reject,

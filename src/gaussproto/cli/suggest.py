@@ -18,6 +18,7 @@ from gaussproto.cli.encoder import (
     PrepareOption,
     PrototypeOption,
     Strict,
+    ViewsOption,
     examples_in,
     fit_examples,
     make_classifier,
@@ -45,6 +46,7 @@ def suggest(
     mean: Colours = None,
     std: Colours = None,
     prototype: PrototypeOption = None,
+    views: ViewsOption = None,
     engine: EngineOption = None,
     device: Device = "cpu",
     recursive: Annotated[bool, Option("--recursive", help="Also search the folders inside folders.")] = False,
@@ -67,7 +69,7 @@ def suggest(
     if copy_to is not None and copy_to.exists() and not copy_to.is_dir():
         raise InputError(f"{copy_to} is a file, not a folder: choose another folder with --copy-to")
     files = bulk.find_files(images, recursive)
-    chosen = Choice(encoder, ink, prepare, image_size, mean, std, engine, device, prototype)
+    chosen = Choice(encoder, ink, prepare, image_size, mean, std, engine, device, prototype, views)
     with console.progress_bars() as bars:
         clf = make_classifier(gallery, chosen)
         if support is not None:

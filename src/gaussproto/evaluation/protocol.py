@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from gaussproto.data.images import LabelledImages
+from gaussproto.data.views import check_views
 from gaussproto.episodes import sample_drawings
 from gaussproto.errors import InputError
 from gaussproto.evaluation.nearest import nearest_is_own
@@ -39,6 +40,7 @@ def evaluate(
     norm: Norm = "running",
     within_alphabet: bool = False,
     episodes: int | None = None,
+    views: int = 1,
     seed: int = 0,
     progress: Progress = silent,
 ) -> Evaluation:
@@ -59,6 +61,7 @@ def evaluate(
             independently (inductive). `batch` uses those of the images in a group (transductive), as the paper does.
         within_alphabet: draw each group from one alphabet, in one rotation. Its characters are more alike.
         episodes: if given, the number of random episodes to score for each way and shot, with 15 queries of each class.
+        views: 1, or 5 to embed each image also moved in four directions, and average. It takes five times as long.
         seed: of the groupings or episodes.
         progress: called as the images are embedded.
 
@@ -88,19 +91,23 @@ def evaluate(
             "random episodes are scored with running statistics, from all classes: leave out rounds, norm and "
             "within_alphabet, or episodes"
         )
+    check_views(views)
+    if views > 1 and norm == "batch":
+        raise InputError("views are averaged for each image independently: leave out views, or norm batch")
     rounds = 1 if episodes is not None else ROUNDS[norm] if rounds is None else rounds
     check_groups(images, ways, shots, rounds)
     if episodes is None:
         pools = by_alphabet(images, max(ways)) if within_alphabet else [torch.arange(images.way)]
         each = [
-            _class_accuracies(network, images, pools, ways, shots, rounds, norm, seed, progress) for network in networks
+            _class_accuracies(network, images, pools, ways, shots, rounds, norm, views, seed, progress)
+            for network in networks
         ]
         scores = [
             _score(way, shot, torch.stack([one[way, shot] for one in each]), images=images) for way, shot in each[0]
         ]
     else:
         check_episodes(images, shots, episodes)
-        sampled = [sampled_accuracies(each, images, ways, shots, episodes, seed, progress) for each in networks]
+        sampled = [sampled_accuracies(each, images, ways, shots, episodes, seed, progress, views) for each in networks]
         scores = [
             _score(*task, *(torch.stack([one[task][part] for one in sampled]) for part in (0, 1)), images=images)
             for task in sampled[0]
@@ -111,6 +118,7 @@ def evaluate(
         classes=images.way,
         rounds=rounds,
         sampled=episodes,
+        views=views,
         seed=seed,
         checkpoints=len(networks),
         scores=tuple(scores),
@@ -193,12 +201,13 @@ def _class_accuracies(
     shots: Sequence[int],
     rounds: int,
     norm: Norm,
+    views: int,
     seed: int,
     progress: Progress,
 ) -> dict[tuple[int, int], Tensor]:
     """Return the accuracy (C,) of each class over all rounds, for each way and shot."""
     is_query = torch.arange(int(images.counts.max()))[:, None] >= torch.tensor(shots)  # (M, shots)
-    embedded = embed_all(network, images.images, progress) if norm == "running" else None
+    embedded = embed_all(network, images.images, progress, views) if norm == "running" else None
     total, done = len(images) * rounds * len(ways), 0
     accuracies: dict[tuple[int, int], Tensor] = {}
     for way in ways:

@@ -47,13 +47,14 @@ def sampled_accuracies(
     episodes: int,
     seed: int,
     progress: Progress = silent,
+    views: int = 1,
 ) -> dict[tuple[int, int], tuple[Tensor, Tensor]]:
     """Return the accuracy (C,) of each class and the accuracy (episodes,) of each episode, for each way and shot.
 
     The accuracy of a class is NaN if it was in no episode.
     Each image is embedded once, independently of the others. Then an episode is an index and a small product.
     """
-    embedded = embed_all(network, images.images, progress)
+    embedded = embed_all(network, images.images, progress, views)
     return {
         (way, shot): episode_accuracies(network, images, way, shot, episodes, seed, embedded.__getitem__)
         for way in ways

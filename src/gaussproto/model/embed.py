@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from threading import Lock, RLock
 from weakref import WeakKeyDictionary
 
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from gaussproto.data.images import LabelledImages
+from gaussproto.data.views import check_views, embed_views
 from gaussproto.errors import InputError
 from gaussproto.formulas.embedded import Embedded
 from gaussproto.model.network import GaussianPrototypicalNetwork
@@ -24,7 +26,10 @@ _MODES_LOCK = Lock()
 
 @torch.no_grad()
 def embed_all(
-    network: GaussianPrototypicalNetwork, images: Tensor | LabelledImages, progress: Progress | None = None
+    network: GaussianPrototypicalNetwork,
+    images: Tensor | LabelledImages,
+    progress: Progress | None = None,
+    views: int = 1,
 ) -> Embedded[Tensor]:
     """Embed many images in batches, each image independently of the others.
 
@@ -34,6 +39,7 @@ def embed_all(
         network: the network. Its training or evaluation mode is restored afterwards.
         images: `LabelledImages`, or a tensor (N, channels, H, W) of uint8 or of floats from 0 to 1.
         progress: a function that is called after each batch with "embedding", the number of images done, and N.
+        views: 1, or 5 for the mean embedding and precision of the image and of four slightly moved copies.
 
     Returns:
         The embeddings x (N, D) and the precisions s (N, E), or None for a vanilla network.
@@ -49,21 +55,22 @@ def embed_all(
     if not isinstance(network, GaussianPrototypicalNetwork):
         remedy = "load one with gaussproto.load_network"
         raise InputError(f"network must be a GaussianPrototypicalNetwork (found {network!r}): {remedy}")
+    check_views(views)
     images = images.images if isinstance(images, LabelledImages) else torch.as_tensor(images)
     if len(images) == 0:
         raise InputError("images must not be empty (found no images): pass at least one")
     with evaluating(network):
-        return embed_batches(network, images, progress)
+        return embed_batches(network, images, progress, views)
 
 
 def embed_batches(
-    network: GaussianPrototypicalNetwork, images: Tensor, progress: Progress | None = None
+    network: GaussianPrototypicalNetwork, images: Tensor, progress: Progress | None = None, views: int = 1
 ) -> Embedded[Tensor]:
     """Embed many images with a network in evaluation mode. Several threads can use the same network at once."""
     parts = []
     batch = max(1, min(BATCH, BATCH_PIXELS // max(1, math.prod(images.shape[-2:]))))
     for start in range(0, len(images), batch):
-        parts.append(embed_batch(network, images[start : start + batch]))
+        parts.append(embed_views(partial(embed_batch, network), views, images[start : start + batch]))
         if progress is not None:
             progress("embedding", min(start + batch, len(images)), len(images))
     return Embedded.join(parts, torch.cat)

@@ -11,9 +11,8 @@ NOT_RUN = "-"
 
 
 def find_score(metrics: Metrics, task: Task, norm: Norm = "running", checkpoint: str = "top") -> Score | None:
-    evaluations = (
-        e for e in metrics.evaluations if (e.norm, e.checkpoint, e.within_alphabet) == (norm, checkpoint, False)
-    )
+    kind = (norm, checkpoint, False, 1)
+    evaluations = (e for e in metrics.evaluations if (e.norm, e.checkpoint, e.within_alphabet, e.views) == kind)
     return next(filter(None, (evaluation.find(*task) for evaluation in evaluations)), None)
 
 

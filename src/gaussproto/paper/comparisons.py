@@ -1,10 +1,12 @@
 """Tables of the comparisons that are not in the paper: embedding sizes, the split of most papers, photos."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from math import log2
 from pathlib import Path
 
 from gaussproto.figures.dimensions import accuracy_over_parameters
 from gaussproto.figures.style import add_note, save_figure
+from gaussproto.formulas.covariance import find_covariance
 from gaussproto.paper.cells import NOT_RUN, Runs, cell, find_score, measured_rows, missing_rows
 from gaussproto.paper.photos import CORRUPTED, TASKS, VANILLA
 from gaussproto.paper.row import SIZED_EPISODES, Task
@@ -14,11 +16,14 @@ from gaussproto.runs.photos import PhotoStudy
 from gaussproto.table import Table
 
 COVARIANCES = {"none": "none (vanilla)", "radius": "radius", "diagonal": "diagonal", "full": "full"}
-DIMENSIONS_NOTE = (
+SIZED = (
     f"Short runs with our recipe: {SIZED_EPISODES['small']:,} episodes of the small encoder, {SIZED_EPISODES['big']:,} "
-    "of the big one, one seed. Accuracy in % of the last checkpoint, 20-way, running statistics, ± 95 % interval over "
-    "characters. The same test classes are used in all rows, so differences are surer than the intervals. Between "
-    "seeds, the 1-shot accuracy of such runs varies by a standard deviation of 0.05 to 0.08 points."
+    "of the big one, one seed. Accuracy in % of the last checkpoint, 20-way, running statistics"
+)
+BETWEEN_SEEDS = "Between seeds, the 1-shot accuracy of such runs varies by a standard deviation of 0.05 to 0.08 points."
+DIMENSIONS_NOTE = (
+    f"{SIZED}, ± 95 % interval over characters. The same test classes are used in all rows, so differences are surer "
+    f"than the intervals. {BETWEEN_SEEDS}"
 )
 VINYALS_NOTE = (
     "Accuracy in %. All train on 1,200 characters and test on the other 423; rotations are separate classes. Ours: the "
@@ -38,6 +43,10 @@ DIFFERENCES_NOTE = (
 PRECISIONS_NOTE = (
     "Mean precision of corrupted photos, as a share of that of clean ones, and the share of pairs of a clean and a "
     "corrupted photo in which the clean one has the higher precision. Means over the seeds."
+)
+PARAMETERS_NOTE = (
+    "Accuracy in %, 20-way 1-shot / 5-shot. The networks of a row have the same encoder and about as many outputs, "
+    "which are shared between the embedding and its precision."
 )
 SIZED_TASKS: tuple[Task, ...] = ((20, 1), (20, 5))
 
@@ -64,6 +73,40 @@ def dimensions_table(runs: Runs) -> Table:
     return Table("dimensions", "Embedding sizes", columns, tuple(lines), DIMENSIONS_NOTE, labels=3, missing=missing)
 
 
+def parameters_table(runs: Runs) -> Table:
+    """Return the accuracies of networks with about as many parameters, which differ in what the outputs are for."""
+    cells: dict[tuple[str, int], dict[str, str]] = {}
+    sizes: dict[tuple[str, int], list[int]] = {}
+    for (encoder, covariance), rows in SIZES.items():
+        for row in rows:
+            run = runs.get(row.name)
+            scores = [run and find_score(run, task, checkpoint="last") for task in SIZED_TASKS]
+            if run and run.training and all(scores):
+                dim = row.config("standard").network.embedding_dim
+                outputs = dim + find_covariance(covariance).raw_size(dim)
+                key = encoder, 2 ** round(log2(outputs))
+                one, five = (score_text(100 * score.accuracy) for score in scores if score)
+                cells.setdefault(key, {})[covariance] = f"{one} / {five} (D = {dim})"
+                sizes.setdefault(key, []).append(run.training.parameters)
+    lines = [
+        (encoder, f"{thousands(sizes[encoder, n])}", *(found.get(name, "") for name in COVARIANCES))
+        for (encoder, n), found in sorted(cells.items(), key=lambda item: (item[0][0] == "big", item[0][1]))
+        if len(found) > 1
+    ]
+    columns = ("encoder", "parameters", *COVARIANCES.values())
+    return Table("dimensions", "The same number of parameters", columns, tuple(lines), PARAMETERS_NOTE)
+
+
+def thousands(parameters: Sequence[int]) -> str:
+    """Return about how many parameters networks have.
+
+    >>> thousands([111_680, 112_258]), thousands([148_672, 152_718])
+    ('112,000', '149,000 to 153,000')
+    """
+    low, high = (f"{round(n, -3):,}" for n in (min(parameters), max(parameters)))
+    return low if low == high else f"{low} to {high}"
+
+
 def sized_points(runs: Runs, encoder: str, task: Task) -> dict[str, list[tuple[int, float, int]]]:
     """Return the parameters, the accuracy and the embedding size D of the measured runs, by covariance."""
     points: dict[str, list[tuple[int, float, int]]] = {}
@@ -88,7 +131,7 @@ def write_dimensions_figure(runs: Runs, folder: Path) -> list[Path]:
     if not panels:
         return []
     figure = accuracy_over_parameters(panels)
-    add_note(figure, f"Numbers: embedding size D. {DIMENSIONS_NOTE}")
+    add_note(figure, f"Numbers: embedding size D. {SIZED}. The scales differ. {BETWEEN_SEEDS}")
     return save_figure(figure, folder, "dimensions", "Where should an extra parameter go?")
 
 

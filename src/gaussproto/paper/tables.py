@@ -10,7 +10,7 @@ from gaussproto.files import write_then_rename
 from gaussproto.formulas.interval import student_interval
 from gaussproto.paper import rows
 from gaussproto.paper.cells import NOT_RUN, Runs, cell, find_score, measured_rows, missing_rows, paper_cell
-from gaussproto.paper.comparisons import dimensions_table, vinyals_table
+from gaussproto.paper.comparisons import dimensions_table, parameters_table, vinyals_table
 from gaussproto.paper.row import QUICK_SEED_EPISODES, SEED_EPISODES, Budget, Task
 from gaussproto.paper.rows import LITERATURE_TASKS, TABLES
 from gaussproto.runs.metrics import DamageStudy, Metrics, read_metrics, score_text
@@ -80,6 +80,7 @@ def _all_tables(runs: Runs, more: Sequence[Table]) -> list[Table]:
         _seeds(runs),
         *more,
         dimensions_table(runs),
+        parameters_table(runs),
         vinyals_table(runs),
         _comparison(runs),
     ]

@@ -128,6 +128,8 @@ def _score_table(runs: Sequence[RunSource]) -> Table:
     for run in runs:
         for evaluation in run.evaluations:
             kind = f"{evaluation.data}, {evaluation.norm}, {evaluation.checkpoint}"
+            kind += ", within an alphabet" * evaluation.within_alphabet
+            kind += f", {evaluation.views} views" * (evaluation.views > 1)
             rows.append((run.name, kind, *(cell(evaluation.find(*column), std=False) for column in columns)))
         if not run.evaluations:
             rows.append((run.name, "not evaluated yet", *("" for _ in columns)))

@@ -111,8 +111,8 @@ class RunSource:
 
     def scores(self, way: int, norm: Norm = "running") -> RunEvaluation:
         """Return the evaluation on the run's data with the most shots of that way. Prefer the last checkpoint."""
-        kind = (self.config.data.data, norm, False)
-        kinds = ((each, (each.data, each.norm, each.within_alphabet)) for each in self.evaluations)
+        kind = (self.config.data.data, norm, False, 1)
+        kinds = ((each, (each.data, each.norm, each.within_alphabet, each.views)) for each in self.evaluations)
         usable = [each for each, found in kinds if found == kind and way in each.ways]
         if not usable:
             raise InputError(

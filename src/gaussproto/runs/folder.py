@@ -190,7 +190,7 @@ class RunFolder:
         evaluation = run_evaluation(str(self.path), data, which, scored, result, split)
 
         def added(metrics: Metrics) -> Metrics:
-            before = metrics.evaluation(data, evaluation.norm, which, evaluation.split, evaluation.within_alphabet)
+            before = next((each for each in metrics.evaluations if each.key == evaluation.key), None)
             if which == "last" and before and (before.episodes or ()) > (evaluation.episodes or ()):
                 later = f"{self.metrics} has scores of {before.episodes} episodes"
                 raise InputError(f"{later}, and these are of {evaluation.episodes}: evaluate the run again")

@@ -132,10 +132,11 @@ class Metrics(Result):
     sha256: str | None = Field(default=None, exclude=True, repr=False)
 
     def evaluation(
-        self, data: str, norm: Norm, checkpoint: str, split: str | None = None, within_alphabet: bool = False
-    ) -> RunEvaluation | None:
+        self, data: str, norm: Norm, checkpoint: str, split: str | None = None, within_alphabet: bool = False,
+        views: int = 1,
+    ) -> RunEvaluation | None:  # fmt: skip
         """Return the evaluation on this data with this norm and choice of checkpoints ("last" or "top"), or None."""
-        key = (data, split, norm, checkpoint, within_alphabet)
+        key = (data, split, norm, checkpoint, within_alphabet, views)
         return next((each for each in self.evaluations if each.key == key), None)
 
     def with_evaluation(self, new: RunEvaluation) -> Metrics:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
 
 from gaussproto.errors import InputError
 from gaussproto.setting_types import Norm
@@ -14,6 +14,18 @@ class Result(BaseModel):
     """An immutable result that rejects unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Viewed(Result):
+    """A result that depends on the number of views of each image."""
+
+    views: int = 1
+
+    @model_serializer(mode="wrap")
+    def _without_one_view(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what earlier versions do not know, unless it says something."""
+        content: dict[str, Any] = serialize(self)
+        return {name: value for name, value in content.items() if name != "views" or value > 1}
 
 
 def score_text(percent: float, interval: float | None = None, std: float | None = None, sign: str = "") -> str:
@@ -58,7 +70,7 @@ class Score(Result):
         return score_text(100 * self.accuracy, None if self.interval is None else 100 * self.interval, shown_std)
 
 
-class Evaluation(Result):
+class Evaluation(Viewed):
     """The scores of a network, or the mean scores of several checkpoints, and how they were measured.
 
     `evaluate` returns it.
@@ -69,6 +81,7 @@ class Evaluation(Result):
         classes: number of test classes.
         rounds: how often the classes were divided into random groups.
         sampled: number of random episodes of each way and shot that were scored instead. None if all images were.
+        views: number of views of each image whose embeddings were averaged.
         seed: seed of the groups or episodes.
         checkpoints: number of networks that were scored.
         scores: a `Score` for each way and shot.
@@ -121,13 +134,14 @@ class Mistake(Result):
     chosen: int  # the example that was chosen
 
 
-class ChallengeScore(Result):
+class ChallengeScore(Viewed):
     """The result of Lake's one-shot challenge.
 
     Attributes:
         questions: number of questions.
         wrong: number of wrong answers in each run.
         mistakes: the wrong answers.
+        views: number of views of each image whose embeddings were averaged.
 
     Examples:
         >>> score = ChallengeScore(questions=400, wrong=(1, 0, 4), mistakes=())
@@ -166,9 +180,9 @@ class RunEvaluation(Evaluation):
     episodes: tuple[int, ...] | None = None  # training episodes of each checkpoint
 
     @property
-    def key(self) -> tuple[str, str | None, Norm, str, bool]:
+    def key(self) -> tuple[str, str | None, Norm, str, bool, int]:
         """The key of the evaluation: a run keeps one evaluation for each key."""
-        return self.data, self.split, self.norm, self.checkpoint, self.within_alphabet
+        return self.data, self.split, self.norm, self.checkpoint, self.within_alphabet, self.views
 
     @property
     def checkpoint_text(self) -> str:
@@ -178,7 +192,8 @@ class RunEvaluation(Evaluation):
     def description(self) -> str:
         within = ", groups within an alphabet" if self.within_alphabet else ""
         sampled = f", {self.sampled:,} random episodes" if self.sampled else ""
-        found = f"{self.classes:,} test classes{within}{sampled}"
+        views = f", mean of {self.views} views" if self.views > 1 else ""
+        found = f"{self.classes:,} test classes{within}{sampled}{views}"
         return f"{self.data}, {self.norm} statistics, {self.checkpoint_text}, {found}"
 
     def merged_with(self, before: RunEvaluation | None) -> RunEvaluation:

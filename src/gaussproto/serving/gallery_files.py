@@ -85,6 +85,10 @@ def _check_fits(found: Gallery, name: str, encoder: Encoder, like: Embedded[np.n
     """Raise ConflictError unless the embeddings in a file are like one of the encoder."""
     if found.settings.digest != encoder.digest:
         raise ConflictError(f"{name} was made with other weights {found.settings.source}: create it again")
+    if found.settings.views > 1:
+        raise ConflictError(
+            f"{name} was made with {found.settings.views} views, which a server does not use: create it again"
+        )
     shapes = [[None if t is None else t.shape[1:] for t in each] for each in (found.embedded, like)]
     if shapes[0] not in (shapes[1], [shapes[1][0], None]) or found.settings.image_size_used < encoder.smallest_image:
         raise ConflictError(f"{name} is a damaged gallery (its encoder makes other embeddings): create it again")

@@ -40,6 +40,7 @@ class Encoder(Card):
     source: str | None  # name or path that opens the encoder again; None for a network in memory
     takes_vectors: bool = False
     features: int | None = None  # size of a vector; None if any size will do
+    views: int = 1  # of each image, whose embeddings are averaged
 
     @property
     def look(self) -> Look:

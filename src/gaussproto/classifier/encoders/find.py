@@ -1,6 +1,7 @@
 """Open the encoder that the parameters of a classifier describe. Torch is imported only if it computes."""
 
 from dataclasses import replace
+from functools import partial
 from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -11,8 +12,10 @@ from gaussproto.classifier.encoders.card import Encoder
 from gaussproto.classifier.encoders.onnx import is_onnx_file, onnx_encoder
 from gaussproto.classifier.encoders.other import OtherEncoder, other_encoder
 from gaussproto.classifier.encoders.photo import PhotoEncoder, is_photo, photo_card
+from gaussproto.data.views import check_views, embed_views
 from gaussproto.errors import InputError
 from gaussproto.files import is_folder, real_path
+from gaussproto.formulas.distance import find_distance
 from gaussproto.formulas.embedded import Embedded
 from gaussproto.pretrained import current_name
 from gaussproto.runs.weights import weights_file
@@ -27,6 +30,7 @@ PrepareParameter = Literal["auto"] | Prepare
 def find_encoder(
     encoder: Any, engine: Engine | None = None, ink: InkParameter = "auto", prepare: PrepareParameter = "auto",
     image_size: int | None = None, device: str = "cpu", mean: Any = None, std: Any = None,
+    views: int = 1,
 ) -> Encoder:  # fmt: skip
     """Open the encoder that the parameters of a `GaussianPrototypeClassifier` describe."""
     for name, value, choices in (
@@ -39,6 +43,7 @@ def find_encoder(
             raise InputError(f"{name} must be one of {listed} (found {value!r})")
     if image_size is not None and not (isinstance(image_size, Integral) and 1 <= image_size <= LARGEST_IMAGE):
         raise InputError(f"image_size must be a whole number from 1 to {LARGEST_IMAGE} (found {image_size!r})")
+    check_views(views)
     opened = _open(encoder, engine, device, image_size, mean, std)
     if (mean is not None or std is not None) and not isinstance(opened.embed, OtherEncoder):
         raise InputError("mean and std are only for encoders of other libraries (gaussproto's own know theirs)")
@@ -51,6 +56,11 @@ def find_encoder(
         raise InputError(f"ink is only for drawings (found ink {ink!r} for an encoder of photos): leave it out")
     if prepare == "ink" and opened.channels != 1:
         raise InputError("prepare ink needs an encoder of grey drawings (found one of colour images): leave it out")
+    if views > 1 and opened.takes_vectors:
+        raise InputError("views are of images, but this encoder takes vectors: leave out views")
+    if views > 1:
+        fitted = opened.calibration and opened.calibration.for_views(find_distance(opened.distance).power)
+        opened = replace(opened, embed=partial(embed_views, opened.embed, views), views=views, calibration=fitted)
     return replace(
         opened,
         image_size=int(image_size or opened.image_size),

@@ -33,6 +33,7 @@ from gaussproto.runs.noise import SOURCES, Condition, NoiseDifference, NoiseScor
 from gaussproto.runs.weights import weights_digest, weights_file
 
 SHOT, SEED = 5, 0
+STUDIED: tuple[Rule, ...] = ("plain mean", "weighted mean", "median", "agreement")
 CORRUPTED = 3  # of the supports of every class: most of them, but not all
 # Encoding corrupted images 35 times takes most of the time, so there are fewer of them.
 CORRUPTED_CLASSES, CORRUPTED_IMAGES = 200, 1600
@@ -214,7 +215,14 @@ def _measure(
     kept = _read(path, text)
     if kept is None:
         found = noise_accuracies(
-            load_network(run), part.images, part.conditions, way=way, shot=SHOT, seed=SEED, progress=progress
+            load_network(run),
+            part.images,
+            part.conditions,
+            way=way,
+            shot=SHOT,
+            seed=SEED,
+            rules=STUDIED,
+            progress=progress,
         )
         array = np.array([list(each.values()) for each in found], dtype=np.float32)  # (conditions, rules, C)
         kept = list(found[0]), array

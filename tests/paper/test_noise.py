@@ -10,8 +10,9 @@ from gaussproto.data.images import LabelledImages
 from gaussproto.errors import InputError
 from gaussproto.files import read_json
 from gaussproto.formulas.interval import student_interval
-from gaussproto.paper.noise import COMPARISONS, CORRUPTED, measure_study, plan_study
+from gaussproto.paper.noise import CORRUPTED, measure_study, plan_study
 from gaussproto.paper.noise_join import join_studies
+from gaussproto.paper.noise_scores import COMPARISONS
 from gaussproto.paper.noise_tables import difference_text, noise_tables
 from gaussproto.paper.row import Row
 from gaussproto.paper.rows import NOISE, TABLES

@@ -6,7 +6,7 @@ import numpy as np
 
 from gaussproto.errors import InputError
 from gaussproto.formulas.interval import student_interval
-from gaussproto.paper.noise import COMPARISONS, Comparison
+from gaussproto.paper.noise_scores import COMPARISONS, Comparison
 from gaussproto.paper.rows import NOISE
 from gaussproto.runs.noise import NoiseDifference, NoiseScore, NoiseStudy
 

@@ -115,6 +115,15 @@ def test_supports_of_no_class_count_little():
     assert share[:, 1:].max(-1).min() > 0.95
 
 
+@pytest.mark.parametrize("far", [10, 30, 100, 1000])
+def test_a_support_that_is_far_from_everything_moves_no_class_far(far):
+    x = points(9, 6, 5, 16, spread=1.0)
+    good = class_prototypes(x, trust=support_trust("sharing", x))[0]
+    x[3, 0] = far * np.random.default_rng(10).normal(size=16)
+    p = class_prototypes(x, trust=support_trust("sharing", x))[0]
+    assert np.linalg.norm(p - good, axis=1).max() < 2
+
+
 def test_where_classes_overlap_it_is_nearer_to_the_truth_than_other_rules():
     rng = np.random.default_rng(7)
     centres = rng.normal(size=(400, 5, 1, 20))

@@ -30,7 +30,7 @@ MOST_WRONG = 0.9
 UNSEEN = 0.2  # the share of the wrong ones that belong to none of the classes
 
 
-def shares(supports: Supports, s: Any, few: Any, kind: Distance, fewest: float) -> Any:
+def shares(supports: Supports, s: Any, start: Any, few: Any, kind: Distance, fewest: float) -> Any:
     """Estimate the probability that each support belongs to each class, (..., C, K, C) or (N, C).
 
     The prototypes and the probabilities are estimated in turn, as in `agreement`. A support belongs to its own class
@@ -41,6 +41,7 @@ def shares(supports: Supports, s: Any, few: Any, kind: Distance, fewest: float) 
     Args:
         supports: the supports.
         s: their precisions, or None. Only the mean over the dimensions is used.
+        start: (..., C, K) or (N,), what each support counts in its class at first, when its precision is not used yet.
         few: (..., C, K) or (N,), true for the supports of classes that are too small to judge them.
         kind: the distance of supports from classes.
         fewest: the smallest share of a support in its own class.
@@ -51,7 +52,7 @@ def shares(supports: Supports, s: Any, few: Any, kind: Distance, fewest: float) 
     shape = *supports.x.shape[:-1], supports.way
     if supports.way == 1 or not bool(known.any()):
         return only.reshape(shape)
-    v = (only * (_of_classes(only, size) / only.sum(-2))[..., None, :]).sum(-1)  # at first, all count the same
+    v = (only * (_of_classes(only, size) / only.sum(-2))[..., None, :]).sum(-1) * start.reshape(size.shape)
     E, share = WRONG * ones_like(x[..., :1, :1]), only
     with np.errstate(all="ignore"):  # callers check the result
         for _ in range(STEPS):

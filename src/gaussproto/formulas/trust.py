@@ -79,7 +79,7 @@ def support_trust(
     every = ones_like(x[..., 0])
     few = supports.spread(supports.shots)[..., 0] + 0 * every < MAJORITY
     if rule == "sharing":
-        return shares(supports, s, few, find_distance(distance), LEAST)
+        return shares(supports, s, _not_far(supports), few, find_distance(distance), LEAST)
     if rule == "mean" or bool(few.all()):
         return every
     if rule == "median":
@@ -124,6 +124,12 @@ def _median(supports: Supports, s: Any) -> Any:
         trust = (squared + floor) ** -0.5
         trust = trust / _largest(supports, trust)
     return trust
+
+
+def _not_far(supports: Supports) -> Any:
+    """Return 1 for each support, but less for one that is more than twice as far from the median as usual."""
+    trust = constant(_median(supports, None))
+    return (2 * trust / _per_class(supports, trust)).clip(None, 1)
 
 
 def _is_still(p: Any, earlier: Any, x: Any) -> bool:

@@ -2,8 +2,9 @@
 
 python scripts/publish.py [RUN...] [--noise FOLDER] [--photos FILE]
 
-FOLDER holds the study of bad examples, such as `runs/reproduce-standard/noise`. FILE is the comparison on photos, such as
-`runs/reproduce-standard/photos.json`. Without any of them, only fill the tables.
+FOLDER holds the study of bad examples, such as `runs/reproduce-standard/noise`. Networks that it does not have keep their
+published numbers. FILE is the comparison on photos, such as `runs/reproduce-standard/photos.json`. Without any of them,
+only fill the tables.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from gaussproto.paper.cells import cell, find_score, paper_cell
 from gaussproto.paper.comparisons import photo_tables, write_dimensions_figure
 from gaussproto.paper.figures import FIGURES, write_figure
 from gaussproto.paper.noise_figures import write_noise_figures
+from gaussproto.paper.noise_join import join_studies
 from gaussproto.paper.noise_tables import noise_tables
 from gaussproto.paper.row import Budget
 from gaussproto.paper.rows import BIG_NONE, BIG_RADIUS_LEARNED, ROWS, SMALL_NONE, SMALL_RADIUS, TABLES
@@ -213,8 +215,10 @@ def check(run: RunFolder) -> None:
 
 
 def publish_noise(folder: Path) -> None:
-    """Copy the result of the study of bad examples and draw its figures."""
-    study = read_noise(folder / NOISE)
+    """Copy the result of the study of bad examples, or join it with the published one, and draw its figures."""
+    study, before = read_noise(folder / NOISE), RESULTS / "noise" / NOISE
+    if before.exists():
+        study = join_studies(read_noise(before), study)
     write_json(RESULTS / "noise" / NOISE, study.model_dump(mode="json"))
     for path in write_noise_figures(study, RESULTS / "noise"):
         if path.suffix != ".svg":

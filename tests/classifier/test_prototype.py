@@ -28,7 +28,7 @@ def with_wrong_labels(y, per_class, seed=0):
     return wrong.reshape(-1)
 
 
-@pytest.mark.parametrize("prototype", ["mean", "median", "agreement"])
+@pytest.mark.parametrize("prototype", ["mean", "median", "agreement", "sharing"])
 @pytest.mark.parametrize("weights", ["precision", "uniform"])
 def test_prototypes_are_those_of_the_formulas(task, prototype, weights):
     X, y, queries = task
@@ -38,6 +38,7 @@ def test_prototypes_are_those_of_the_formulas(task, prototype, weights):
     trust = support_trust(prototype, x, s, y)
     p, _ = class_prototypes(x, s, y, trust=trust)
     np.testing.assert_allclose(clf.prototypes_, p)
+    trust = trust[np.arange(len(y)), y] if prototype == "sharing" else trust
     weight = trust if s is None else trust * s[:, 0]
     np.testing.assert_allclose(clf.example_weights_, weight / np.bincount(y, weight)[y])
     np.testing.assert_allclose(clf.decision_function(queries), -distances(clf.transform(queries).astype(float), p))
@@ -56,6 +57,25 @@ def test_wrong_labels_cost_less(task):
     assert abs(score["agreement", 0] - score["mean", 0]) <= 0.01
 
 
+def test_examples_count_in_the_class_that_they_look_like(task, monkeypatch):
+    X, y, _ = task
+    labels = y.copy()
+    labels[4] = 7  # a drawing of class 0
+    sharing, right = (
+        gp.GaussianPrototypeClassifier("drawings-small", prototype="sharing").fit(X, each) for each in (labels, y)
+    )
+    assert sharing.example_weights_[4] < 0.05
+    np.testing.assert_allclose(np.bincount(labels, sharing.example_weights_), 1)
+    moved = np.linalg.norm(sharing.prototypes_ - right.prototypes_, axis=1)
+    assert moved.max() < 0.05 * np.linalg.norm(right.prototypes_, axis=1).mean()
+    monkeypatch.setattr("gaussproto.classifier.examples.SHARED", 100)  # with more pairs, the examples are only trusted
+    many, agreement = (
+        gp.GaussianPrototypeClassifier("drawings-small", prototype=rule).fit(X, labels)
+        for rule in ("sharing", "agreement")
+    )
+    np.testing.assert_allclose(many.prototypes_, agreement.prototypes_)
+
+
 def test_a_wrong_example_weighs_little_and_says_so(task):
     X, y, _ = task
     labels = y.copy()
@@ -65,7 +85,7 @@ def test_a_wrong_example_weighs_little_and_says_so(task):
     assert np.delete(clf.example_weights_, 4).min() > 0.05
 
 
-@pytest.mark.parametrize("prototype", ["median", "agreement"])
+@pytest.mark.parametrize("prototype", ["median", "agreement", "sharing"])
 def test_a_gallery_stores_the_choice(task, tmp_path, prototype):
     X, y, queries = task
     clf = gp.GaussianPrototypeClassifier("drawings-small", prototype=prototype).fit(X, with_wrong_labels(y, 1))
@@ -103,16 +123,17 @@ def test_thresholds_do_not_come_from_wrong_examples(task):
 
 def test_unknown_rules_are_refused(task):
     X, y, _ = task
-    with pytest.raises(gp.InputError, match="prototype must be one of auto, mean, median, agreement"):
+    with pytest.raises(gp.InputError, match="prototype must be one of auto, mean, median, agreement, sharing"):
         gp.GaussianPrototypeClassifier("drawings-small", prototype="mode").fit(X, y)
 
 
+@pytest.mark.parametrize("prototype", ["agreement", "sharing"])
 @pytest.mark.filterwarnings("ignore::gaussproto.errors.ImageWarning")
-def test_a_blank_example_changes_no_other_class(task, tmp_path):
+def test_a_blank_example_changes_no_other_class(task, tmp_path, prototype):
     """A blank image says nothing about the images of other classes, and is not trusted beside others of its class."""
     X, y, queries = task
-    clf = gp.GaussianPrototypeClassifier("drawings-small").fit(X, y)
-    with_blank = gp.GaussianPrototypeClassifier("drawings-small")
+    clf = gp.GaussianPrototypeClassifier("drawings-small", prototype=prototype).fit(X, y)
+    with_blank = gp.GaussianPrototypeClassifier("drawings-small", prototype=prototype)
     with_blank.fit(np.concatenate([X, np.zeros_like(X[:2])]), [*y, 20, 7])
     others = np.flatnonzero(y != 7)
     np.testing.assert_array_equal(with_blank.example_weights_[others], clf.example_weights_[others])

@@ -95,7 +95,7 @@ def test_a_condition_does_not_depend_on_the_others(images, weights):
     together = noise_accuracies(network, images, conditions, way=WAY, shot=SHOT, rounds=1)
     reverse = noise_accuracies(network, images, conditions[::-1], way=WAY, shot=SHOT, rounds=1)
     for one, other in zip(together, reversed(reverse), strict=True):
-        assert one.keys() == other.keys() == {"plain mean", "weighted mean", "median", "agreement"}
+        assert one.keys() == other.keys() == {"plain mean", "weighted mean", "median", "agreement", "sharing"}
         for rule, accuracy in one.items():
             np.testing.assert_array_equal(accuracy, other[rule])
     clean, wrong, *_ = ({rule: each.mean() for rule, each in accuracies.items()} for accuracies in together)
@@ -110,7 +110,7 @@ def test_colour_images_and_a_vanilla_network():
     network = GaussianPrototypicalNetwork(config).eval()
     conditions = [Condition(wrong=1), Condition(corruption="clutter", severity=2, corrupted=3)]
     for accuracies in noise_accuracies(network, images, conditions, way=3, shot=SHOT, rounds=2):
-        assert accuracies.keys() == {"plain mean", "median", "agreement"}
+        assert accuracies.keys() == {"plain mean", "median", "agreement", "sharing"}
         assert all(np.isfinite(accuracy).all() for accuracy in accuracies.values())
 
 

@@ -193,8 +193,8 @@ def test_many_classes_are_compared_with_some(monkeypatch):
     labels = np.repeat(np.arange(60), 4)
     flat = x.reshape(240, 16)
     everything = support_trust("agreement", flat, labels=labels)
-    monkeypatch.setattr("gaussproto.formulas.trust.MOST_CLASSES", 10)
-    monkeypatch.setattr("gaussproto.formulas.trust.PAIRS", 70)
+    monkeypatch.setattr("gaussproto.formulas.agreement.MOST_CLASSES", 10)
+    monkeypatch.setattr("gaussproto.formulas.agreement.PAIRS", 70)
     some = support_trust("agreement", flat, labels=labels)
     assert max(everything[12], some[12]) < 0.05
     assert np.delete(some, 12).min() > 0.9
@@ -205,5 +205,7 @@ def test_equal_supports_and_wrong_names():
     for rule in RULES:
         p = class_prototypes(x, trust=support_trust(rule, x))[0]
         np.testing.assert_allclose(p, x[:, 0])
-    with pytest.raises(InputError, match="unknown prototype rule 'mode': choose one of mean, median, agreement"):
+    with pytest.raises(
+        InputError, match="unknown prototype rule 'mode': choose one of mean, median, agreement, sharing"
+    ):
         support_trust("mode", x)

@@ -11,6 +11,8 @@ from gaussproto.errors import InputError
 from gaussproto.files import read_json
 from gaussproto.formulas.interval import student_interval
 from gaussproto.paper.noise import CORRUPTED, measure_study, plan_study
+from gaussproto.paper.noise_join import join_studies
+from gaussproto.paper.noise_scores import COMPARISONS
 from gaussproto.paper.noise_tables import difference_text, noise_tables
 from gaussproto.paper.row import Row
 from gaussproto.paper.rows import NOISE, TABLES
@@ -18,6 +20,7 @@ from gaussproto.paper.run import reproduce
 from gaussproto.runs.noise import Condition, read_noise
 
 RUNS = ("small-several-seed-0", "small-weighted-seed-0", "small-weighted-seed-1")
+SIDES = {name: (one, other) for name, one, other in COMPARISONS}
 
 
 @pytest.fixture(scope="module")
@@ -131,3 +134,40 @@ def test_the_networks_share_their_runs_with_the_seeds():
         assert len(rows) >= 3
         assert all(shared.get(row.name, row) == row for row in rows)
         assert network == "small-diagonal" or rows[0].name in shared
+
+
+def test_networks_measured_later_join_a_published_study(study):
+    result, _ = study
+    whole = read_noise(result.folder / "noise" / "noise.json")
+    older = whole.model_copy(
+        update={
+            "scores": tuple(
+                each.model_copy(update={"accuracy": 0.0, "by_seed": {0: 0.0}})
+                if each.network == "small-weighted" else each
+                for each in whole.scores
+            )
+        }
+    )  # fmt: skip
+    part = whole.model_copy(
+        update={
+            "networks": tuple(each for each in whole.networks if each.run == "small-weighted"),
+            "scores": tuple(each for each in whole.scores if each.network == "small-weighted"),
+            "differences": tuple(
+                each for each in whole.differences
+                if each.comparison in ("ours, against precision", "agreement, against median")
+            ),
+        }
+    )  # fmt: skip
+    joined = join_studies(older, part)
+    assert (joined.networks, joined.scores) == (whole.networks, whole.scores)
+    by_name = [{(each.comparison, each.condition): each for each in one.differences} for one in (joined, whole)]
+    assert by_name[0].keys() == by_name[1].keys()
+    for key, each in by_name[0].items():
+        expected = by_name[1][key]
+        assert each.difference == pytest.approx(expected.difference, abs=1e-6)
+        assert each.by_seed == pytest.approx(expected.by_seed, abs=1e-6)
+        across = {"small-several", "small-weighted"} == {name for name, _ in SIDES[each.comparison]}
+        assert each.interval == (None if across else expected.interval)
+    assert join_studies(whole, whole) == whole
+    with pytest.raises(InputError, match=r"the studies differ in way \(5 and 20\)"):
+        join_studies(whole, whole.model_copy(update={"way": 20}))

@@ -117,9 +117,10 @@ class GaussianPrototypeClassifier(
         weights: `precision` weights the examples of a class by their precision. `uniform` ignores it, as a vanilla
             prototypical network does. Takes effect at the next `fit`.
         prototype: how far to trust each example. `agreement` counts an example for less if it is unlike the others of
-            its class or looks like another class. `median` does so only within the class. `mean` trusts all, as in the
-            paper. They differ in classes of three or more examples. By default `auto`: agreement if the encoder
-            predicts precisions, otherwise mean. Takes effect at the next `fit`.
+            its class or looks like another class. `sharing` also counts it in the class that it looks like. `median`
+            compares it only with its class. `mean` trusts all, as in the paper. They differ in classes of three or more
+            examples. By default `auto`: agreement if the encoder predicts precisions, otherwise mean. Takes effect at
+            the next `fit`.
         engine: `torch` or `onnx`, which computes the network. By default onnx for an ONNX file, otherwise torch.
         device: where torch computes: cpu, cuda or mps.
         search: how the nearest of many classes is found. `exact` compares with all of them. `faiss` compares with the
@@ -134,7 +135,8 @@ class GaussianPrototypeClassifier(
             predicts none, or with uniform weights.
         example_labels_: (N,) the label of each example.
         example_names_: (N,) the file of each example, or "".
-        example_weights_: (N,) the share of each example in its prototype. The shares of a class add up to 1.
+        example_weights_: (N,) the share of each example in its prototype. The shares of a class add up to 1. With
+            `sharing`, examples of other classes that count in the prototype are left out of it.
         example_embeddings_: (N, D) the embedding of each example.
         example_precisions_: (N, E) the precision of each example, or None. E is 1 for a radius, D for a diagonal.
         n_features_in_: the size of a vector. Only for encoders of vectors.

@@ -12,20 +12,13 @@ import numpy as np
 
 from gaussproto.data.labels import classes_of
 from gaussproto.errors import InputError, did_you_mean
+from gaussproto.formulas.agreement import LEAST, MAJORITY, Surroundings, surroundings_of
 from gaussproto.formulas.confidence import is_good, left_out_distances, low_precision
 from gaussproto.formulas.embedded import Embedded
-from gaussproto.formulas.prototype import class_prototypes, support_shares, trusted
-from gaussproto.formulas.trust import (
-    LEAST,
-    MAJORITY,
-    PrototypeParameter,
-    PrototypeRule,
-    Surroundings,
-    support_trust,
-    surroundings_of,
-    trust_of_one,
-)
+from gaussproto.formulas.prototype import Supports, class_prototypes, support_shares, trusted
+from gaussproto.formulas.trust import PrototypeParameter, PrototypeRule, support_trust, trust_of_one
 
+SHARED = 2_000_000  # pairs of an example and a class, at most, that `sharing` takes: a second or two and 200 MB
 SAME = 1e-4  # relative difference below which two embeddings belong to the same image, up to rounding
 
 
@@ -49,18 +42,24 @@ class Weighing:
     ) -> Weighed:
         """Weigh the examples of `way` classes. `index` is the class of each, `blank` whether it has no ink."""
         x, s = self._measured(embedded)
-        rule, trust = self.rule(embedded.s), None
+        rule, trust, share = self.rule(embedded.s), None, None
+        if rule == "sharing" and len(x) * way > SHARED:
+            rule = "agreement"
         if rule != "mean":
             trust = np.ones(len(x))
             inked = np.ones(len(x), dtype=bool) if blank is None else ~blank
             if inked.any():  # blank ones say nothing about others
-                some, classes = Embedded(x, s)[inked], np.unique(index[inked], return_inverse=True)[1]
+                some, (present, classes) = Embedded(x, s)[inked], np.unique(index[inked], return_inverse=True)
                 with np.errstate(all="ignore"):  # the result is checked below
-                    trust[inked] = support_trust(
+                    found = support_trust(
                         rule, some.x, some.s, classes, distance=self.distance, in_distance=self._metric(s)
                     )
+                trust[inked] = found if found.ndim == 1 else found[np.arange(len(classes)), classes]
                 trust[~inked & np.isin(index, index[inked])] = LEAST
-        return self._weighed(x, s, index, way, trust)
+                if found.ndim == 2:
+                    share = trust[:, None] * (index[:, None] == np.arange(way))
+                    share[np.ix_(inked, present)] = found
+        return self._weighed(x, s, index, way, trust, share)
 
     def one_class(self, embedded: Embedded[np.ndarray], around: Callable[[], Surroundings]) -> Weighed:
         """Weigh the examples of a class that joins many others, its surroundings, which stay as they are."""
@@ -92,6 +91,8 @@ class Weighing:
             return support_shares(s, s_class, index)
         if s is None:
             return np.asarray(trust / np.bincount(index, trust)[index])
+        if self.prototype == "sharing":  # among the examples of the class itself
+            s_class = Supports(embedded.x, index).total(trusted(s, trust, embedded.x))
         return support_shares(trusted(s, trust, embedded.x), s_class, index)
 
     def _measured(self, embedded: Embedded[np.ndarray]) -> tuple[np.ndarray, np.ndarray | None]:
@@ -102,10 +103,11 @@ class Weighing:
         return self.in_distance and s is not None
 
     def _weighed(
-        self, x: np.ndarray, s: np.ndarray | None, index: np.ndarray, way: int, trust: np.ndarray | None
-    ) -> Weighed:
+        self, x: np.ndarray, s: np.ndarray | None, index: np.ndarray, way: int, trust: np.ndarray | None,
+        share: np.ndarray | None = None,
+    ) -> Weighed:  # fmt: skip
         with np.errstate(all="ignore"):
-            p, s_class = class_prototypes(x, s, index, way, trust)
+            p, s_class = class_prototypes(x, s, index, way, trust if share is None else share)
         if not np.isfinite(p).all():
             raise InputError("the mean of the embeddings overflows: the input values are too large; rescale them")
         return Weighed(Embedded(p, s_class), trust)

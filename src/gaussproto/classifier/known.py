@@ -30,9 +30,9 @@ from gaussproto.classifier.search import (
 from gaussproto.classifier.view import View
 from gaussproto.data.labels import PLAIN
 from gaussproto.errors import InputError
+from gaussproto.formulas.agreement import Surroundings, evenly_spaced
 from gaussproto.formulas.embedded import Embedded
 from gaussproto.formulas.nearest import ExactSearch
-from gaussproto.formulas.trust import Surroundings, evenly_spaced
 
 LARGE = 10_000  # classes; with more, a change leaves the other classes as they are
 STEADY = 0.01  # share of the classes that may change before thresholds are computed again

@@ -39,12 +39,12 @@ Colours = Annotated[
 ]
 Strict = Annotated[bool, Option("--strict", help="Stop at the first file that cannot be read.")]
 PrototypeOption = Annotated[
-    Literal["auto", "agreement", "median", "mean"] | None,
+    Literal["auto", "agreement", "sharing", "median", "mean"] | None,
     Option(
         metavar="RULE",
-        help="How far to trust each example: agreement (less if it is unlike its class or like another one), median "
-        "(less if it is unlike its class), mean (all alike) or auto (agreement if the encoder predicts precisions, "
-        "otherwise mean). Default: that of the gallery, or auto.",
+        help="How far to trust each example: agreement (less if it is unlike its class or like another one), sharing "
+        "(the same, and it counts in the other class), median (less if it is unlike its class), mean (all alike) or "
+        "auto (agreement if the encoder predicts precisions, otherwise mean). Default: that of the gallery, or auto.",
     ),
 ]
 ViewsOption = Annotated[

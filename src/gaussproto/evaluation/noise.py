@@ -28,9 +28,9 @@ from gaussproto.progress import Progress, silent
 from gaussproto.runs.noise import Condition
 
 # The plain mean ignores the precision everywhere. The others use it as the network does.
-Rule = Literal["plain mean", "weighted mean", "median", "agreement"]
+Rule = Literal["plain mean", "weighted mean", "median", "agreement", "sharing"]
 RULES: tuple[Rule, ...] = get_args(Rule)
-_TRUST: dict[Rule, PrototypeRule] = {"median": "median", "agreement": "agreement"}
+_TRUST: dict[Rule, PrototypeRule] = {"median": "median", "agreement": "agreement", "sharing": "sharing"}
 MOST_QUERIES = 15  # of each class in an episode, as in the literature
 EPISODES = 60  # in all rounds together, at least
 AT_ONCE = 60  # episodes
@@ -47,9 +47,9 @@ class Episodes(NamedTuple):
     outside: Tensor  # (G, way, M) images of classes that are not in the episode, all different if there are enough
 
 
-def rules_of(network: GaussianPrototypicalNetwork) -> tuple[Rule, ...]:
+def rules_of(network: GaussianPrototypicalNetwork, rules: Sequence[Rule] = RULES) -> tuple[Rule, ...]:
     """Return the rules that differ for a network. A vanilla one has no weighted mean."""
-    return tuple(rule for rule in RULES if rule != "weighted mean" or network.config.covariance != "none")
+    return tuple(rule for rule in rules if rule != "weighted mean" or network.config.covariance != "none")
 
 
 def usual_rounds(images: LabelledImages, way: int) -> int:
@@ -82,6 +82,7 @@ def noise_accuracies(
     shot: int = 5,
     rounds: int | None = None,
     seed: int = 0,
+    rules: Sequence[Rule] = RULES,
     progress: Progress = silent,
 ) -> list[Accuracies]:
     """Measure the accuracy of each class under each condition, with running statistics.
@@ -94,6 +95,7 @@ def noise_accuracies(
         shot: supports of each class.
         rounds: how often the classes are divided into episodes at random. By default `usual_rounds`.
         seed: of the episodes and the corruptions.
+        rules: the rules to measure.
         progress: called as the images are embedded.
 
     Returns:
@@ -118,7 +120,7 @@ def noise_accuracies(
     M = min(fewest, shot + spare + MOST_QUERIES)
     rounds = usual_rounds(images, way) if rounds is None else rounds
     asked = torch.zeros(images.way)
-    right = {rule: torch.zeros(len(conditions), images.way) for rule in rules_of(network)}
+    right = {rule: torch.zeros(len(conditions), images.way) for rule in rules_of(network, rules)}
     for episodes in _episodes(images, way, rounds, M, seed):
         classes, asks = episodes.classes.flatten(), episodes.counted[:, :, shot + spare :]
         asked.index_add_(0, classes, asks.sum(dim=2).flatten().float())
@@ -130,7 +132,7 @@ def noise_accuracies(
                 support = _supports(episodes, key, shot)
                 support[:, :, key.wrong : key.wrong + key.corrupted] += offset
                 made = {
-                    key: _prototypes(network, embedded[support])
+                    key: _prototypes(network, embedded[support], rules)
                 }  # conditions with the same supports follow another
             query = embedded.x[episodes.images[:, :, shot + spare :] + offset * condition.queries].flatten(1, 2)
             for rule, (p, s_class) in made[key].items():
@@ -186,12 +188,12 @@ def _supports(episodes: Episodes, condition: Condition, shot: int) -> Tensor:
 
 
 def _prototypes(
-    network: GaussianPrototypicalNetwork, support: Embedded[Tensor]
+    network: GaussianPrototypicalNetwork, support: Embedded[Tensor], rules: Sequence[Rule]
 ) -> dict[Rule, tuple[Tensor, Tensor | None]]:
     """Return for each rule the prototypes and the metric around them."""
     metric = {"distance": network.config.distance, "in_distance": network.config.in_distance}
     made: dict[Rule, tuple[Tensor, Tensor | None]] = {}
-    for rule in rules_of(network):
+    for rule in rules_of(network, rules):
         s = None if rule == "plain mean" else support.s
         trust = support_trust(_TRUST[rule], support.x, s, **metric) if rule in _TRUST else None  # type: ignore[arg-type]
         p, s_class = class_prototypes(support.x, s, trust=trust)

@@ -67,6 +67,14 @@ def logaddexp(a: Any, b: Any) -> Any:
     return a.logaddexp(b) if is_tensor(a) else np.logaddexp(a, b)
 
 
+def log(t: Any) -> Any:
+    return t.log() if is_tensor(t) else np.log(t)
+
+
+def exp(t: Any) -> Any:
+    return t.exp() if is_tensor(t) else np.exp(t)
+
+
 def sigmoid(t: Any) -> Any:
     if is_tensor(t):
         return t.sigmoid()

@@ -28,7 +28,8 @@ def class_prototypes(
         s: precisions, the shape of x with a last axis of 1 (radius) or D (diagonal), or with two, (D, D) (full).
         labels: the class of each support, (N,), from 0 to way - 1.
         way: the number of classes, by default the highest label + 1. Used only with `labels`.
-        trust: numbers that multiply the precisions, for example from `support_trust`, (..., C, K) or (N,).
+        trust: numbers that multiply the precisions, for example from `support_trust`, (..., C, K) or (N,). With another
+            axis, of length C, they say how much a support counts in each class.
 
     Returns:
         The prototypes (..., C, D) and the class precisions, shaped like s without K, or None without s.
@@ -48,7 +49,11 @@ def class_prototypes(
     with np.errstate(all="ignore"):  # callers check the result
         if s is None and trust is None:
             return supports.total(x) / supports.shots, None
-        p, s_class = supports.mean(trusted(ones_like(x[..., :1]) if s is None else s, trust, x))
+        w = ones_like(x[..., :1]) if s is None else s
+        if trust is not None and trust.ndim == x.ndim:
+            p, s_class = _shared_mean(supports, w, trust)
+        else:
+            p, s_class = supports.mean(trusted(w, trust, x))
         return p, None if s is None else s_class
 
 
@@ -106,9 +111,30 @@ class Supports:
         return divide(self.spread(self.total(times(s, self.x))) - times(taken, self.x), s_others), s_others
 
 
+def _shared_mean(supports: Supports, s: Any, share: Any) -> tuple[Any, Any]:
+    """Return the weighted mean of each class and the sum of its weights, if each support has a share in every class."""
+    x, way = supports.x, supports.way
+    lead = x.shape[: x.ndim - (3 if supports.labels is None else 2)]
+    share = share.reshape(*lead, -1, way).swapaxes(-1, -2)  # (..., C, N)
+
+    def total(t: Any) -> Any:
+        own = t.shape[x.ndim - 1 :]
+        return (share @ t.reshape(*lead, share.shape[-1], -1)).reshape(*lead, way, *own)
+
+    s_class = total(s)
+    return divide(total(times(s, x)), s_class), s_class
+
+
 def times(s: Any, x: Any) -> Any:
     """Multiply vectors by precisions: numbers, diagonals or matrices."""
     return s * x if s.ndim == x.ndim else (s @ x[..., None])[..., 0]
+
+
+def sizes(s: Any, x: Any) -> Any:
+    """Return one number for each precision of x, the mean over its dimensions."""
+    if s.ndim == x.ndim:
+        return s.mean(-1)
+    return s.diagonal(dim1=-2, dim2=-1).mean(-1) if is_tensor(s) else s.diagonal(axis1=-2, axis2=-1).mean(-1)
 
 
 def divide(sx: Any, s: Any) -> Any:

@@ -24,15 +24,16 @@ from gaussproto.evaluation.noise import (
     usual_rounds,
 )
 from gaussproto.files import write_json
-from gaussproto.formulas.interval import student_interval
+from gaussproto.paper.noise_scores import Measured, differences_of, scores_of
 from gaussproto.paper.rows import NOISE
 from gaussproto.progress import Progress, silent
 from gaussproto.provenance import machine
 from gaussproto.runs.folder import RunFolder, load_network
-from gaussproto.runs.noise import SOURCES, Condition, NoiseDifference, NoiseScore, NoiseStudy, StudiedNetwork
+from gaussproto.runs.noise import SOURCES, Condition, NoiseStudy, StudiedNetwork
 from gaussproto.runs.weights import weights_digest, weights_file
 
 SHOT, SEED = 5, 0
+STUDIED: tuple[Rule, ...] = ("plain mean", "weighted mean", "median", "agreement")
 CORRUPTED = 3  # of the supports of every class: most of them, but not all
 # Encoding corrupted images 35 times takes most of the time, so there are fewer of them.
 CORRUPTED_CLASSES, CORRUPTED_IMAGES = 200, 1600
@@ -59,28 +60,6 @@ WRONG: tuple[Condition, ...] = tuple(
 )  # 20, 40 and 60 %
 
 
-class Comparison(NamedTuple):
-    """Two networks and rules, the second of which is subtracted."""
-
-    name: str
-    one: tuple[str, Rule]
-    other: tuple[str, Rule]
-
-
-VANILLA, SEVERAL, WEIGHTED = "small-none", "small-several", "small-weighted"
-COMPARISONS = (
-    Comparison("paper, radius", ("small-radius", "weighted mean"), (VANILLA, "plain mean")),
-    Comparison("paper, diagonal", ("small-diagonal", "weighted mean"), (VANILLA, "plain mean")),
-    Comparison("ours, precision", (WEIGHTED, "weighted mean"), (SEVERAL, "plain mean")),
-    Comparison("ours, agreement", (SEVERAL, "agreement"), (SEVERAL, "plain mean")),
-    Comparison("ours", (WEIGHTED, "agreement"), (SEVERAL, "plain mean")),
-    Comparison("ours, against precision", (WEIGHTED, "agreement"), (WEIGHTED, "weighted mean")),
-    Comparison("ours, against agreement", (WEIGHTED, "agreement"), (SEVERAL, "agreement")),
-    Comparison("agreement, against median", (WEIGHTED, "agreement"), (WEIGHTED, "median")),
-    Comparison("damage in training", (SEVERAL, "plain mean"), (VANILLA, "plain mean")),
-)
-
-
 class Part(NamedTuple):
     """What is measured together, on the same images, and kept in one file."""
 
@@ -96,9 +75,6 @@ class Plan(NamedTuple):
     images: LabelledImages
     parts: tuple[Part, ...]
     left_out: tuple[str, ...]
-
-
-Measured = dict[tuple[str, int], dict[Condition, Accuracies]]  # by run and seed
 
 
 def plan_study(images: LabelledImages) -> Plan:
@@ -174,8 +150,8 @@ def measure_study(
         characters=tuple(part.images.way for part in ends),
         images=tuple(len(part.images) for part in ends),
         networks=tuple(studied.values()),
-        scores=tuple(_scores(measured)),
-        differences=tuple(_differences(measured)),
+        scores=tuple(scores_of(measured)),
+        differences=tuple(differences_of(measured)),
         left_out=plan.left_out,
         machine=machine(),
     )
@@ -214,7 +190,14 @@ def _measure(
     kept = _read(path, text)
     if kept is None:
         found = noise_accuracies(
-            load_network(run), part.images, part.conditions, way=way, shot=SHOT, seed=SEED, progress=progress
+            load_network(run),
+            part.images,
+            part.conditions,
+            way=way,
+            shot=SHOT,
+            seed=SEED,
+            rules=STUDIED,
+            progress=progress,
         )
         array = np.array([list(each.values()) for each in found], dtype=np.float32)  # (conditions, rules, C)
         kept = list(found[0]), array
@@ -261,59 +244,6 @@ def _overall(found: dict[Condition, Accuracies]) -> dict[Condition, Accuracies]:
             mean = {rule: np.mean([accuracies[rule] for accuracies in means], axis=0) for rule in means[0]}
             overall[Condition(corruption="all", **on)] = mean
     return overall
-
-
-def _scores(measured: Measured) -> list[NoiseScore]:
-    scores = []
-    for network in NOISE:
-        by_seed = {seed: found for (name, seed), found in measured.items() if name == network}
-        known = ((condition, rule) for found in by_seed.values() for condition in found for rule in found[condition])
-        for condition, rule in dict.fromkeys(known):
-            values = {seed: found[condition][rule] for seed, found in by_seed.items() if condition in found}
-            mean, each, interval = _over_characters(values)
-            scores.append(
-                NoiseScore(
-                    network=network, rule=rule, condition=condition, accuracy=mean, by_seed=each, interval=interval
-                )
-            )
-    return scores
-
-
-def _differences(measured: Measured) -> list[NoiseDifference]:
-    differences = []
-    for name, (one, rule), (other, other_rule) in COMPARISONS:
-        pairs = {
-            seed: (found, measured[other, seed])
-            for (network, seed), found in measured.items()
-            if network == one and (other, seed) in measured
-        }
-        known = (condition for found, base in pairs.values() for condition in found if condition in base)
-        for condition in dict.fromkeys(known):
-            values = {
-                seed: found[condition][rule] - base[condition][other_rule]
-                for seed, (found, base) in pairs.items()
-                if condition in found and condition in base
-            }
-            mean, each, interval = _over_characters(values)
-            differences.append(
-                NoiseDifference(
-                    comparison=name,
-                    condition=condition,
-                    difference=mean,
-                    by_seed=each,
-                    interval=interval,
-                    over_seeds=student_interval(list(each.values())) if len(each) > 1 else None,
-                )
-            )
-    return differences
-
-
-def _over_characters(values: dict[int, np.ndarray]) -> tuple[float, dict[int, float], float | None]:
-    """Return the mean over seeds and characters, the means of the seeds, and half the interval over characters."""
-    by_character = np.mean(list(values.values()), axis=0)
-    by_seed = {seed: float(value.mean()) for seed, value in values.items()}
-    interval = student_interval(by_character) if len(by_character) > 1 else None
-    return float(by_character.mean()), by_seed, interval
 
 
 def _named(progress: Progress, name: str) -> Progress:

@@ -12,7 +12,8 @@ from gaussproto.data.corrupt import CORRUPTIONS, SEVERITIES, corrupt
 from gaussproto.data.load import load_data
 from gaussproto.figures.noise import accuracy_over_severity, accuracy_over_wrong, corrupted_examples, gains
 from gaussproto.figures.style import add_note, save_figure
-from gaussproto.paper.noise import AIMS, CORRUPTED, SEVERAL, VANILLA, WEIGHTED, WRONG
+from gaussproto.paper.noise import AIMS, CORRUPTED, WRONG
+from gaussproto.paper.noise_scores import SEVERAL, VANILLA, WEIGHTED
 from gaussproto.paper.noise_tables import NAMES, SEVERITY_RULES, seeds_text, supports_text
 from gaussproto.runs.noise import SOURCES, Condition, NoiseStudy
 

@@ -4,7 +4,8 @@ from collections import Counter
 
 from gaussproto.data.corrupt import CORRUPTIONS, SEVERITIES
 from gaussproto.evaluation.noise import Rule
-from gaussproto.paper.noise import AIMS, CORRUPTED, SEVERAL, VANILLA, WEIGHTED, WRONG
+from gaussproto.paper.noise import AIMS, CORRUPTED, WRONG
+from gaussproto.paper.noise_scores import SEVERAL, VANILLA, WEIGHTED
 from gaussproto.runs.metrics import score_text
 from gaussproto.runs.noise import Condition, NoiseDifference, NoiseStudy
 from gaussproto.table import Table

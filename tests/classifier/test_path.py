@@ -49,7 +49,7 @@ def visited(call):
 def test_predict_visits_few_files_and_none_of_training(folder):
     clf = gp.GaussianPrototypeClassifier("drawings-small").fit(folder / "support")
     files = visited(lambda: clf.predict([str(folder / "query0.png")]))
-    assert len(files) <= 17, sorted(files)
+    assert len(files) <= 18, sorted(files)
     assert not any(name.startswith(("training", "evaluation", "report")) for name in files)
 
 

@@ -173,7 +173,7 @@ def test_a_rank_whose_others_do_not_end_says_so(rank):
 
 
 PROGRAM = """
-import os, signal, sys
+import os, signal, sys, time
 from pathlib import Path
 import torch
 from gaussproto.errors import InputError
@@ -189,7 +189,9 @@ def rate_and_event(settings, episode):
     if episode == kill and rank == "1" and attempt == "0":
         os.kill(os.getpid(), signal.SIGKILL)
     if episode == stop and rank == "0":
-        os.kill(os.getppid(), signal.SIGTERM)  # torchrun
+        os.kill(os.getppid(), signal.SIGTERM)  # torchrun, which passes it on at some moment
+    if episode > stop > 0:
+        time.sleep(0.5)
     return rate(settings, episode)
 
 if stop > 0 and attempt == "0":
@@ -244,7 +246,7 @@ def test_ranks_train_as_one_process_even_if_they_are_killed_and_stopped(characte
     assert "rank 0 InputError the ranks have different training images" in two.stdout
     assert f"rank 1 {ReportedElsewhere.__name__}" in two.stdout
     assert not (tmp_path / "run-other" / "checkpoints").exists()
-    stopped = load_checkpoint(run.last).position.episode  # torchrun passes the signal on at some moment
+    stopped = load_checkpoint(run.last).position.episode
     assert 32 < stopped < 41, two.stderr
     assert two.stdout.count(f"ended at {stopped} by 15") == 2, two.stdout
 

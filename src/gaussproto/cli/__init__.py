@@ -74,7 +74,8 @@ def main() -> None:
         code = console.fail(str(error))
     except UsageError as error:  # type: ignore[misc]
         place = error.ctx.command_path if error.ctx else "gaussproto"
-        code = console.fail(f"{error.format_message().rstrip('.')} (see `{place} --help`)")
+        problem = error.format_message().replace("Value error, ", "").rstrip(".")
+        code = console.fail(f"{problem} (see `{place} --help`)")
     except (typer.Abort, KeyboardInterrupt):
         code = 130
     except BrokenPipeError:  # the reader of our output has ended, for example `head`

@@ -109,10 +109,12 @@ def evaluate(
     score is the share of queries that are assigned to the right class.
     """
     from gaussproto.data.load import load_data
+    from gaussproto.data.views import check_views
     from gaussproto.evaluation import protocol
     from gaussproto.evaluation.sampled import QUERIES, usual_episodes
     from gaussproto.runs.folder import RunFolder, load_checkpoints, run_evaluation
 
+    check_views(views)
     if challenge:
         given = {"ways": ways, "shots": shots, "rounds": rounds, "episodes": episodes, "data": data, "split": split}
         fixed = [f"--{name}" for name, value in given.items() if value is not None]

@@ -78,7 +78,7 @@ def test_what_is_not_ready_is_not_published(tmp_path):
 def test_embedding_sizes_are_shown_once_they_are_published(tmp_path):
     """The figure, every accuracy, and the networks with as many parameters, on the page on the reproduction."""
     results = tmp_path / "results"
-    shutil.copytree(RESULTS, results, ignore=shutil.ignore_patterns("*.svg", "log.jsonl"))
+    shutil.copytree(RESULTS, results, ignore=shutil.ignore_patterns("*.svg", "log.jsonl", "dimensions"))
     page = (ROOT / "docs/reproduction.md").read_text()
     scored = RunFolder(RESULTS / "seeds" / "small-none-seed-0").read_metrics()
     for name in ("small-none-64", "small-diagonal-32"):

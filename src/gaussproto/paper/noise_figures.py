@@ -30,7 +30,9 @@ SHORT_DIFFERENCES = {
     "paper, diagonal": "the paper's diagonal",
     "ours, precision": "ours",
 }
-INTERVALS = "Intervals are the wider of two: 95 % over the test classes, and 95 % over the seeds (Student's t)."
+INTERVALS = (
+    "Intervals are 95 % over the test classes or over the seeds (Student's t): the wider one, or the one that is known."
+)
 
 
 def write_noise_figures(study: NoiseStudy, folder: Path) -> list[Path]:

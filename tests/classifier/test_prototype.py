@@ -54,7 +54,7 @@ def test_wrong_labels_cost_less(task):
             score[prototype, wrong] = clf.score(queries, y)
     assert score["agreement", 2] > score["mean", 2] + 0.02
     assert score["agreement", 2] > score["mean", 0] - 0.02
-    assert abs(score["agreement", 0] - score["mean", 0]) <= 0.01
+    assert abs(score["agreement", 0] - score["mean", 0]) < 0.015  # one query of 100
 
 
 def test_examples_count_in_the_class_that_they_look_like(task, monkeypatch):

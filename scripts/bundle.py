@@ -1,10 +1,13 @@
 """Bundle a run's last weights with the package: in half precision if accuracy allows, with a card and a checksum.
 
 python scripts/bundle.py runs/drawings-small drawings-small --twin runs/drawings-small-twin
+python scripts/bundle.py --again drawings-small
 
 The twin is trained by the same recipe, perhaps for fewer episodes, with some alphabets held out (--holdout). Confidence is
 calibrated on those alphabets, because images of training classes are closer to their class than images of new ones.
 Longer training increases distances; the invented alphabets, which neither network has seen, show by how much.
+--again keeps the weights and their thresholds, and measures the accuracy and the confidence in the card again, for
+example after a change of the preparation.
 """
 
 import argparse
@@ -23,33 +26,45 @@ from gaussproto.evaluation.protocol import evaluate
 from gaussproto.evaluation.robustness import damage_study
 from gaussproto.files import read_json, write_json, write_then_rename
 from gaussproto.formulas.confidence import Calibration
-from gaussproto.pretrained import FOLDER
+from gaussproto.pretrained import FOLDER, bundled_names
 from gaussproto.runs.checkpoint import Checkpoint, load_checkpoint
 from gaussproto.runs.folder import RunFolder
 from gaussproto.runs.metrics import ConfidenceScore, DamageStudy, Evaluation, Metrics
-from gaussproto.runs.weights import Position, weights_file, write_calibration
+from gaussproto.runs.weights import Position, open_weights, weights_file, write_calibration
 
 LARGEST = 8_000_000  # bytes
 MOST_LOST = 2e-4  # accuracy that half precision may cost
 SHOTS = (1, 2, 3, 5, 10)
 RATE = 0.05  # share of known images rejected, at which the thresholds of the two networks are compared
 
+CONFIDENCE_COLUMNS = "| | error at 1 | calibrated | AUROC | known rejected | unknown rejected |\n"
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("run", type=Path)
-    parser.add_argument("name")
-    parser.add_argument("--twin", type=Path, required=True)
+    parser.add_argument("run", type=Path, nargs="?")
+    parser.add_argument("name", nargs="?")
+    parser.add_argument("--twin", type=Path)
+    parser.add_argument("--again", choices=bundled_names())
     given = parser.parse_args()
-    run, twin = RunFolder(given.run), RunFolder(given.twin)
+    if given.again:
+        measure_again(given.again)
+    elif given.run and given.name and given.twin:
+        bundle(RunFolder(given.run), given.name, RunFolder(given.twin))
+    else:
+        parser.error("give a run, a name and --twin, or --again")
+
+
+def bundle(run: RunFolder, name: str, twin: RunFolder) -> None:
+    """Write the last weights of a run into the package, calibrated by a twin, with a card."""
     whole = load_checkpoint(run.last)
     other = load_checkpoint(twin.last)
     check_twin(whole, other)
     images = load_data(whole.config.data.for_evaluation()).test
     exact = evaluate(whole.network(), images, shots=SHOTS)
 
-    path = Path(mkdtemp()) / f"{given.name}.safetensors"  # copied into the package at the end, if nothing failed
-    save(whole, given.name, path, torch.float16)
+    path = Path(mkdtemp()) / f"{name}.safetensors"  # copied into the package at the end, if nothing failed
+    save(whole, name, path, torch.float16)
     scores = evaluate(load_checkpoint(path).network(), images, shots=SHOTS)
     differ = [a.accuracy - b.accuracy for a, b in zip(exact.scores, scores.scores, strict=True)]
     lost, farthest = max(0.0, *differ), max(map(abs, differ))
@@ -62,7 +77,7 @@ def main() -> None:
             "The weights are stored in single precision, because half precision would cost "
             f"{100 * lost:.3f} points of accuracy."
         )
-        save(whole, given.name, path, torch.float32)
+        save(whole, name, path, torch.float32)
         scores = exact
     if path.stat().st_size > LARGEST:
         raise SystemExit(f"{path} has {path.stat().st_size:,} bytes, more than {LARGEST:,}")
@@ -71,15 +86,40 @@ def main() -> None:
     calibration = stretched(calibrate_weights(twin.last)[0], stretch, sharpened)
     measured = measure_confidence(load_checkpoint(path).network().eval(), images, calibration)
     write_calibration(path, calibration)
-    text = card(given.name, whole, run.read_metrics(), scores, study, path.stat().st_size, precision)
+    text = card(name, whole, run.read_metrics(), scores, study, path.stat().st_size, precision)
     text = text.replace("## Training", f"{confidence(calibration, measured, other, stretch)}\n## Training", 1)
-    with write_then_rename(FOLDER / f"{given.name}.md") as temporary:
+    with write_then_rename(FOLDER / f"{name}.md") as temporary:
         temporary.write_text(text)
     with write_then_rename(FOLDER / path.name) as temporary:
         shutil.copyfile(path, temporary)
     checksums = read_json(FOLDER / "checksums.json")
-    checksums[given.name] = read_arrays(path, "weights file").checksum
+    checksums[name] = read_arrays(path, "weights file").checksum
     write_json(FOLDER / "checksums.json", dict(sorted(checksums.items())))
+    print(text)
+
+
+def measure_again(name: str) -> None:
+    """Replace the measured parts of the card of bundled weights, but not the conditions of `benchmarks.drawings`."""
+    path, page = weights_file(name), FOLDER / f"{name}.md"
+    checkpoint = load_checkpoint(path)
+    images = load_data(checkpoint.config.data.for_evaluation()).test
+    calibration = open_weights(path).calibration
+    if calibration is None:
+        raise SystemExit(f"{path} has no calibration: bundle the run again")
+    network = checkpoint.network().eval()
+    text = page.read_text()
+    for first, last, new in (
+        (
+            "## Accuracy\n",
+            "## Drawings that differ",
+            accuracy(evaluate(network, images, shots=SHOTS), damage_study(network, images)),
+        ),
+        (CONFIDENCE_COLUMNS, "\n## Training", confidence_table(measure_confidence(network, images, calibration))),
+    ):
+        before, rest = text.split(first, 1)
+        text = before + new + rest[rest.index(last) :]
+    with write_then_rename(page) as temporary:
+        temporary.write_text(text)
     print(text)
 
 
@@ -144,10 +184,6 @@ def card(
     damage = ", ".join(
         f"{100 * f:g} % to {n} x {n} pixels" for stage in config.training.stages for n, f in stage.damage
     )
-    rows = "\n".join(
-        f"| {shot} | " + " | ".join(scores.score(way, shot).text() for way in (5, 20)) + " |" for shot in SHOTS
-    )
-    bad = " | ".join(f"{100 * accuracy:.2f}" for accuracy in study.accuracy)
     share = 100 * episode.within_alphabet
     near = f"\n- Neighbours: {share:g} % of the episodes have the classes of few alphabets." if share else ""
     before = "".join(map(earlier_training, earlier(checkpoint)))
@@ -159,26 +195,7 @@ photographed ones. Load them with
 precision. The precision weighs the supports (examples) of a class (weighting `{network.weighting}`, transform `{network.transform}`). The file
 holds {training.parameters:,} weights in {size / 1e6:.1f} MB.
 
-## Accuracy
-The table shows the accuracy in % on Omniglot's 20 test alphabets, which have 2,636 classes, counting rotations. ± is the
-95 % interval over characters. Batch norm uses running statistics, so each image is classified independently (inductive).
-Shot is the number of supports of each class. Way is the number of classes.
-
-| shot | 5-way | 20-way |
-|---|---|---|
-{rows}
-
-The next table shows the 20-way 5-shot accuracy when some of the five supports of every class are damaged, that is,
-down-sampled to {study.size} x {study.size} pixels and enlarged again:
-
-| damaged | 0 | 1 | 2 | 3 | 4 | 5 |
-|---|---|---|---|---|---|---|
-| accuracy | {bad} |
-
-The mean precision is {study.precision_clean:.2f} on clean images and {study.precision_damaged:.2f} on damaged ones. A clean image has
-the higher precision in {100 * study.clean_is_higher:.1f} % of pairs of a clean and a damaged image.
-
-## Drawings that differ from Omniglot's
+{accuracy(scores, study)}## Drawings that differ from Omniglot's
 The table shows the 20-way accuracy in % when the queries are changed in the ways in which people's own drawings differ.
 The supports are drawings as they are (every fourth test character, 600 random episodes).
 [Drawings and photos](../../../docs/drawings.md#how-well-it-works) describes the conditions.
@@ -213,6 +230,33 @@ weights contain none of its images.
 """
 
 
+def accuracy(scores: Evaluation, study: DamageStudy) -> str:
+    rows = "\n".join(
+        f"| {shot} | " + " | ".join(scores.score(way, shot).text() for way in (5, 20)) + " |" for shot in SHOTS
+    )
+    bad = " | ".join(f"{100 * accuracy:.2f}" for accuracy in study.accuracy)
+    return f"""## Accuracy
+The table shows the accuracy in % on Omniglot's 20 test alphabets, which have 2,636 classes, counting rotations. ± is the
+95 % interval over characters. Batch norm uses running statistics, so each image is classified independently (inductive).
+Shot is the number of supports of each class. Way is the number of classes.
+
+| shot | 5-way | 20-way |
+|---|---|---|
+{rows}
+
+The next table shows the 20-way 5-shot accuracy when some of the five supports of every class are damaged, that is,
+down-sampled to {study.size} x {study.size} pixels and enlarged again:
+
+| damaged | 0 | 1 | 2 | 3 | 4 | 5 |
+|---|---|---|---|---|---|---|
+| accuracy | {bad} |
+
+The mean precision is {study.precision_clean:.2f} on clean images and {study.precision_damaged:.2f} on damaged ones. A clean image has
+the higher precision in {100 * study.clean_is_higher:.1f} % of pairs of a clean and a damaged image.
+
+"""
+
+
 def earlier(checkpoint: Checkpoint) -> list[Checkpoint]:
     """Return the weights that a training started from, then those that they started from, and so on."""
     init = checkpoint.config.training.init
@@ -242,11 +286,6 @@ def lengths(checkpoint: Checkpoint) -> str:
 
 
 def confidence(calibration: Calibration, measured: list[ConfidenceScore], twin: Checkpoint, stretch: float) -> str:
-    rows = "\n".join(
-        f"| {one.way}-way {one.shot}-shot | {one.ece_before:.4f} | {one.ece_after:.4f} | {one.auroc:.4f} "
-        f"| {100 * one.known_rejected:.1f} | {100 * one.unknown_rejected:.1f} |"
-        for one in measured
-    )
     moved = f"""
 The thresholds are {stretch:.2f} times those of the twin. We measured this factor on invented alphabets, which neither network has
 seen. Compared with the twin, images of these alphabets are {stretch:.2f} times as far from their class. The test alphabets showed
@@ -266,10 +305,16 @@ The table shows measurements on the test alphabets:
 - *known rejected* and *unknown rejected*: the percentages of images rejected as unknown. The threshold should reject
   {100 * measured[0].rate:g} % of the known images.
 
-| | error at 1 | calibrated | AUROC | known rejected | unknown rejected |
-|---|---|---|---|---|---|
-{rows}
-"""
+{confidence_table(measured)}"""
+
+
+def confidence_table(measured: list[ConfidenceScore]) -> str:
+    rows = "\n".join(
+        f"| {one.way}-way {one.shot}-shot | {one.ece_before:.4f} | {one.ece_after:.4f} | {one.auroc:.4f} "
+        f"| {100 * one.known_rejected:.1f} | {100 * one.unknown_rejected:.1f} |"
+        for one in measured
+    )
+    return f"{CONFIDENCE_COLUMNS}|---|---|---|---|---|---|\n{rows}\n"
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ def _fast() -> Iterator[RunConfig]:
             )
 
 
-ABOUT_FAST = "small encoder, vanilla, prepared drawings of 24 pixels, in minutes"
+ABOUT_FAST = "small encoder, vanilla, prepared drawings, in minutes"
 
 ABOUT_LONGER = "ours: like standard-big-weighted, but twice as long, on distorted and mirrored images"
 OMNIGLOT_BIG = BIG_WEIGHTED.config("standard").variant("omniglot-big", ABOUT_LONGER, **recipes.LONG)

@@ -40,8 +40,8 @@ LONG: Settings = {"episodes": 7200, "distort": 0.5, "mirror": True}
 
 FULL_DIM = 32  # for a full covariance, which needs D (D + 1) / 2 = 528 raw outputs
 
-# The shortest way to a high accuracy. Of 24 pixels, the encoder leaves out less than of 28 (docs/training.md).
-FAST_DRAWINGS: Settings = {"prepare": "ink", "image_size": 24, "mirror": True, "episodes": 900}
+# The shortest way to a high accuracy (docs/training.md).
+FAST_DRAWINGS: Settings = {"prepare": "ink", "mirror": True, "episodes": 1500}
 
 # For people's own drawings: prepared, with other pens, slants, light and blur.
 DRAWINGS: Settings = {"prepare": "ink", "variants": 8, "mirror": True}

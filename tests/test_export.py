@@ -45,6 +45,8 @@ CASES = [
     {"encoder": "small", "channels": 3, "precision_relu": False, "transform": "exp"},
     {"filters": (4, 4, 4, 4), "embedding_dim": 3, "channels": 3, "covariance": "full"},
     {"filters": (4,), "embedding_dim": 1, "covariance": "full"},
+    {"grid": 2, "residual": (0, 0, 1, 2), "precision_relu": False, "transform": "exp"},
+    {"filters": (8, 8), "grid": 3, "embedding_dim": 18, "channels": 3, "covariance": "diagonal"},
 ]
 
 
@@ -92,8 +94,11 @@ def test_the_same_numbers_as_torch(settings):
         assert_same_embeddings(encode(images), expected)
 
 
-def test_images_of_other_sizes_and_each_by_itself():
-    net = lively(**SMALL, covariance="full")
+@pytest.mark.parametrize(
+    "deeper", [{}, {"grid": 2, "residual": (0, 1), "embedding_dim": 8}, {"grid": 3, "embedding_dim": 18}]
+)
+def test_images_of_other_sizes_and_each_by_itself(deeper):
+    net = lively(**SMALL | {"covariance": "full"} | deeper)
     encode = OnnxEncoder(onnx_content(net), "it")
     for height, width in ((16, 16), (20, 33), (84, 50)):
         images = np.random.default_rng(0).integers(0, 256, (3, 1, height, width), dtype=np.uint8)

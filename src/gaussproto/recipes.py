@@ -46,6 +46,12 @@ FAST_DRAWINGS: Settings = {"prepare": "ink", "mirror": True, "episodes": 1500}
 # For people's own drawings: prepared, with other pens, slants, light and blur.
 DRAWINGS: Settings = {"prepare": "ink", "variants": 8, "mirror": True}
 DRAWINGS_EPISODES = {"small": 5400, "big": 3600}
+# Deeper than the paper's encoders, and with an embedding that keeps where the strokes are.
+DEEP: Settings = {"residual": (0, 0, 1, 1), "grid": 2}
+DRAWINGS_NETWORK: dict[str, Settings] = {
+    "small": {"embedding_dim": 256, **DEEP},
+    "big": {"filters": (96, 192, 256), "embedding_dim": 1024, **DEEP},
+}
 # After that: fewer variants, and classes that are harder to tell apart.
 POLISH: Settings = {"episodes": 1400, "learning_rate": 1e-3, "varied": 0.3, "within_alphabet": 0.5}
 
@@ -80,9 +86,9 @@ def our_run(
 
 def drawings_run(encoder: str, name: str) -> RunConfig:
     """Return a run for people's own drawings."""
-    dim, distort = {"small": (64, 0.0), "big": (512, 0.3)}[encoder]
+    distort = {"small": 0.0, "big": 0.3}[encoder]
     about = f"{encoder} encoder for people's own drawings: prepared images, with other pens, light and blur"
-    network = NetworkConfig(encoder=encoder, embedding_dim=dim, **WEIGHTED)
+    network = NetworkConfig(encoder=encoder, **DRAWINGS_NETWORK[encoder], **WEIGHTED)
     stages = (Stage(episodes=DRAWINGS_EPISODES[encoder]),)
     training = TrainingConfig(stages=stages, learning_rate=LEARNING_RATE, distort=distort, checkpoint_every=100)
     run = RunConfig(name=name, about=about, data=OMNIGLOT, network=network, episode=ONE_OR_TWO, training=training)

@@ -20,6 +20,8 @@ Prepare = Literal["none", "ink", "crop"]
 
 LARGEST_IMAGE = 1024  # side in pixels
 LARGEST_WIDTH = 1 << 16  # numbers in a vector, or filters in a block
+LARGEST_DEPTH = 100  # residual convolutions in a block
+LARGEST_GRID = 32  # areas along a side of an image
 LARGEST_COUNT = 10**9  # of classes, images, episodes and so on: a larger one is a mistake
 
 FILTERS = {"small": (64, 64, 64), "big": (128, 256, 512)}  # of the encoder's blocks before the last
@@ -72,11 +74,9 @@ def _parse_damage(value: Any) -> Any:
     return tuple(value.items()) if isinstance(value, Mapping) else value
 
 
-Filters = Annotated[
-    tuple[Annotated[int, Field(ge=1, le=LARGEST_WIDTH)], ...],
-    Field(max_length=16),
-    BeforeValidator(lambda value: tuple(value.split(",")) if isinstance(value, str) else value),
-]
+_LIST = BeforeValidator(lambda value: tuple(value.split(",")) if isinstance(value, str) else value)
+Filters = Annotated[tuple[Annotated[int, Field(ge=1, le=LARGEST_WIDTH)], ...], Field(max_length=16), _LIST]
+Residual = Annotated[tuple[Annotated[int, Field(ge=0, le=LARGEST_DEPTH)], ...], Field(max_length=17), _LIST]
 Damage = Annotated[
     tuple[tuple[Annotated[int, Field(ge=1, le=LARGEST_IMAGE)], Annotated[float, Field(ge=0, le=1)]], ...],
     BeforeValidator(_parse_damage),

@@ -12,6 +12,7 @@ from gaussproto.formulas.named import check_saved
 from gaussproto.setting_types import (
     FILTERS,
     LARGEST_COUNT,
+    LARGEST_GRID,
     LARGEST_IMAGE,
     LARGEST_WIDTH,
     CovarianceName,
@@ -21,6 +22,7 @@ from gaussproto.setting_types import (
     Filters,
     Ink,
     Prepare,
+    Residual,
     TransformName,
     Weighting,
 )
@@ -167,6 +169,17 @@ class NetworkConfig(Frozen):
     filters: Filters | None = _setting(
         None, "number of filters of each block before the last, e.g. 32,32,32; default: those of the encoder"
     )
+    residual: Residual = _setting(
+        (),
+        "number of residual convolutions at the start of each block, e.g. 0,0,1,1; default: none, as in the paper",
+    )
+    grid: int = _setting(
+        1,
+        "number of equal areas along each side of an image that the embedding describes one by one; 1: the whole "
+        "image, as in the paper; with more, the pools drop no pixels, and embedding_dim must be a multiple of grid²",
+        ge=1,
+        le=LARGEST_GRID,
+    )
     channels: int = _setting(1, "1 for grey, 3 for colour images", ge=1, le=LARGEST_WIDTH)
     embedding_dim: int = _setting(
         64, "size D of an embedding; the paper: 32 to 128 (small), 128 to 512 (big)", ge=1, le=LARGEST_WIDTH
@@ -196,6 +209,22 @@ class NetworkConfig(Frozen):
             raise ValueError(f"features is only for your own encoder (found encoder {self.encoder}): leave it out")
         if self.encoder not in FILTERS and self.features is None:
             raise ValueError(f"features must be set for your own encoder {self.encoder}: pass the size of its output")
+        if self.encoder not in FILTERS and (self.grid > 1 or any(self.residual)):
+            problem = f"residual and grid are only for the built-in encoders (found encoder {self.encoder})"
+            raise ValueError(f"{problem}: leave them out")
+        if self.embedding_dim % self.grid**2:
+            problem = f"embedding_dim must be a multiple of grid² = {self.grid**2} (found {self.embedding_dim})"
+            raise ValueError(f"{problem}: choose {-(-self.embedding_dim // self.grid**2) * self.grid**2}")
+        blocks = len(self.filters or FILTERS.get(self.encoder) or ()) + 1
+        if len(self.residual) > blocks:
+            raise ValueError(
+                f"residual must have at most one number for each of the {blocks} blocks (found {len(self.residual)}): "
+                "leave out the last ones"
+            )
+        if self.residual and self.residual[0]:
+            raise ValueError(
+                f"residual must begin with 0 (found {self.residual[0]}), because the first block sees the image itself"
+            )
         return self
 
     @property
@@ -208,7 +237,9 @@ class NetworkConfig(Frozen):
         use = "" if self.in_distance else " that only weighs the supports"
         kind = "vanilla" if self.covariance == "none" else f"{self.covariance} covariance ({self.transform}){use}"
         distance = "" if self.distance == "euclidean" else f", {self.distance} distance"
-        return f"{self.encoder} encoder, D = {self.embedding_dim}, {kind}{distance}"
+        deeper = f" with {sum(self.residual)} residual convolutions" if any(self.residual) else ""
+        grid = f" on a {self.grid} x {self.grid} grid" if self.grid > 1 else ""
+        return f"{self.encoder} encoder{deeper}, D = {self.embedding_dim}{grid}, {kind}{distance}"
 
     @property
     def in_distance(self) -> bool:

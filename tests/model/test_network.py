@@ -33,7 +33,7 @@ def answers(net, support, query):
 
 def test_encoder_is_the_papers_block_by_block():
     """Convolution, batch norm, ReLU, max pool in the paper's order, though ours pools before the ReLU."""
-    encoder = Encoder((5, 6, 7), outputs=9).double()
+    encoder = Encoder((5, 6, 7), D=8, R=1).double()
     images = torch.randn(4, 1, 28, 28, dtype=torch.float64)
     y = images - images.mean((1, 2, 3), keepdim=True)
     for block in encoder.blocks:
@@ -42,6 +42,61 @@ def test_encoder_is_the_papers_block_by_block():
         y = F.max_pool2d(F.relu(y), 2)
     assert y.shape == (4, 9, 1, 1)
     torch.testing.assert_close(encoder(images), y.flatten(1))
+
+
+@pytest.mark.parametrize("size", [9, 28, 31, 40])
+@pytest.mark.parametrize("grid", [2, 3])
+def test_a_grid_keeps_every_area_by_itself(size, grid):
+    """Against a loop over the areas; no pool drops a row, and residual convolutions add to their input."""
+    torch.manual_seed(size)
+    encoder = Encoder((5, 6), D=4 * grid**2, R=2, precision_relu=False, residual=(0, 2, 1), grid=grid).double()
+    images = torch.rand(3, 1, size, size, dtype=torch.float64)
+    y = images - images.mean((1, 2, 3), keepdim=True)
+
+    def normed(layer, y):
+        y = F.conv2d(y, layer.conv.weight, padding=1)
+        y = (y - y.mean((0, 2, 3), keepdim=True)) / (y.var((0, 2, 3), unbiased=False, keepdim=True) + 1e-5).sqrt()
+        return y * layer.norm.weight.view(1, -1, 1, 1)
+
+    for block, extra in zip(encoder.blocks, (0, 2, 1), strict=True):
+        assert len(block.residuals) == extra
+        for layer in block.residuals:
+            y = F.relu(y + normed(layer, y))
+        y = normed(block, y)
+        odd = y.shape[-1] % 2
+        y = F.max_pool2d(F.pad(y, (0, odd, 0, odd), value=-torch.inf), 2)
+        y = torch.cat([F.relu(y[:, :-2]), y[:, -2:]], dim=1) if block is encoder.blocks[2] else F.relu(y)
+    side = y.shape[-1]
+    assert side == -(-size // 8)
+    edges = [(i * side // grid, -(-(i + 1) * side // grid)) for i in range(grid)]
+    parts = [y[:, :4, a:b, c:d].mean((2, 3)) for a, b in edges for c, d in edges]
+    x = torch.stack(parts, dim=2).flatten(1)
+    torch.testing.assert_close(encoder(images), torch.cat([x, y[:, 4:].mean((2, 3))], dim=1))
+
+
+def test_a_grid_tells_places_apart():
+    """Two images whose halves are swapped have the same mean over pixels, but not the same areas."""
+    left, right = torch.rand(2, 1, 1, 32, 16)
+    pair = torch.cat([torch.cat([left, right], dim=3), torch.cat([right, left], dim=3)])
+    net = network(embedding_dim=8, grid=2, covariance="none").eval()
+    areas = net.embed(pair).x.unflatten(1, (2, 2, 2))
+    assert not torch.allclose(areas[0], areas[1])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"grid": 2, "embedding_dim": 10}, r"embedding_dim must be a multiple of grid² = 4 \(found 10\): choose 12"),
+        ({"residual": (0, 0, 0, 0, 1)}, r"at most one number for each of the 4 blocks \(found 5\)"),
+        ({"residual": (1,)}, r"residual must begin with 0 \(found 1\)"),
+        ({"encoder": "torch.nn:Flatten", "features": 3, "grid": 2}, "only for the built-in encoders"),
+        ({"encoder": "torch.nn:Flatten", "features": 3, "residual": (0, 1)}, "only for the built-in encoders"),
+        ({"grid": 0}, "greater than or equal to 1"),
+    ],
+)
+def test_grids_and_residual_convolutions_that_do_not_fit(settings, message):
+    with pytest.raises(ValueError, match=message):
+        NetworkConfig(**settings)
 
 
 @pytest.mark.parametrize(("encoder", "filters"), [("small", [64, 64, 64]), ("big", [128, 256, 512])])

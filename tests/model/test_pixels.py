@@ -1,11 +1,15 @@
 """The fast path of the encoder computes what the plain blocks define."""
 
+from typing import Any
+from unittest import mock
+
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
 from gaussproto.model.cpu.winograd import LARGEST_TILE, conv3x3, toom_cook
 from gaussproto.model.embed import batch_statistics
@@ -62,13 +66,15 @@ def test_winograd_rounds_little_in_single_precision(size: int) -> None:
 @pytest.mark.parametrize("channels", [1, 3, 8])
 @pytest.mark.parametrize("linear", [0, 1, 5])
 @pytest.mark.parametrize("size", [28, 33])
-def test_encoder_is_its_plain_blocks(channels: int, linear: int, size: int) -> None:
+@pytest.mark.parametrize("deeper", [{}, {"grid": 2, "residual": (0, 2, 0, 1)}])
+def test_encoder_is_its_plain_blocks(channels: int, linear: int, size: int, deeper: dict[str, Any]) -> None:
     torch.manual_seed(size + channels)
-    encoder = Encoder((8, 8, 8), outputs=9, channels=channels, linear=linear).double()
+    encoder = Encoder((8, 8, 8), D=8, R=linear, channels=channels, precision_relu=False, **deeper).double()
     with torch.no_grad():
-        for block in encoder.blocks:
-            block.norm.weight.uniform_(-1, 1)  # of either sign
-            block.norm.bias.uniform_(-1, 1)
+        for layer in encoder.modules():
+            if isinstance(layer, nn.BatchNorm2d):
+                layer.weight.uniform_(-1, 1)  # of either sign
+                layer.bias.uniform_(-1, 1)
     images = torch.rand(ENOUGH_IMAGES, channels, size, size, dtype=torch.float64)
     before = {name: value.clone() for name, value in encoder.state_dict().items()}
 
@@ -76,39 +82,41 @@ def test_encoder_is_its_plain_blocks(channels: int, linear: int, size: int) -> N
         encoder.load_state_dict(before)
         encoder.train()
         encoder.zero_grad()
-        y = encoder(images) if fast else plain_blocks(encoder, images).mean(dim=(-2, -1))
+        y = encoder(images) if fast else plain(encoder, images)
         y.square().sum().backward()
         gradients = [parameter.grad.clone() for parameter in encoder.parameters()]
         statistics = [buffer.clone() for buffer in encoder.buffers()]
         encoder.eval()
-        judged_alone = encoder(images) if fast else plain_blocks(encoder, images).mean(dim=(-2, -1))
+        judged_alone = encoder(images) if fast else plain(encoder, images)
         with batch_statistics(encoder):
-            together = encoder(images) if fast else plain_blocks(encoder, images).mean(dim=(-2, -1))
+            together = encoder(images) if fast else plain(encoder, images)
         return [y, *gradients, *statistics, judged_alone, together]
 
-    for fast, plain in zip(run(True), run(False), strict=True):
-        torch.testing.assert_close(fast, plain, atol=1e-8, rtol=1e-8)
+    for fast, exact in zip(run(True), run(False), strict=True):
+        torch.testing.assert_close(fast, exact, atol=1e-8, rtol=1e-8)
 
 
 @pytest.mark.parametrize("name", ["small", "big"])
 def test_single_precision_agrees(name: str) -> None:
     torch.manual_seed(0)
-    encoder = Encoder(FILTERS[name], outputs=65)
+    encoder = Encoder(FILTERS[name], D=64, R=1)
     images = torch.rand(40, 1, 28, 28)
     encoder(images)  # fills the running statistics
     encoder.eval()
     with torch.inference_mode():
-        fast, plain = encoder(images), plain_blocks(encoder, images).flatten(1)
-    assert (fast - plain).abs().max() < 1e-3 * plain.std()
+        fast, exact = encoder(images), plain(encoder, images)
+    assert (fast - exact).abs().max() < 1e-3 * exact.std()
 
 
-def plain_blocks(encoder: Encoder, images: torch.Tensor) -> torch.Tensor:
-    return encoder.blocks(images - images.mean(dim=(1, 2, 3), keepdim=True))
+def plain(encoder: Encoder, images: torch.Tensor) -> torch.Tensor:
+    """Compute the encoder as its modules define it, without the fast path."""
+    with mock.patch("gaussproto.model.encoder.ENOUGH_IMAGES", len(images) + 1):
+        return encoder(images)
 
 
 def test_images_may_need_a_gradient() -> None:
-    encoder = Encoder((8, 8), outputs=4).double()
+    encoder = Encoder((8, 8), D=4, R=0).double()
     images = torch.rand(40, 1, 12, 12, dtype=torch.float64, requires_grad=True)
     (fast,) = torch.autograd.grad(encoder(images).sum(), images)
-    (plain,) = torch.autograd.grad(plain_blocks(encoder, images).sum(), images)
-    torch.testing.assert_close(fast, plain)
+    (exact,) = torch.autograd.grad(plain(encoder, images).sum(), images)
+    torch.testing.assert_close(fast, exact)

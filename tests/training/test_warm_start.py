@@ -87,6 +87,20 @@ def test_what_does_not_fit_begins_anew(weights, characters):
     assert torch.equal(network.embed(characters.images[:9]).x, x)
 
 
+def test_weights_with_a_grid_keep_their_areas(characters, tmp_path):
+    """Another covariance copies the embedding's channels, of which there are fewer than numbers in the embedding."""
+    deep = {"filters": (8, 8), "residual": (0, 1, 1), "grid": 2, "embedding_dim": 16, "covariance": "radius"}
+    train(preset("demo", data="strokes", **deep, **TINY), characters, tmp_path / "deep")
+    known = load_checkpoint(tmp_path / "deep" / "checkpoints" / "last.safetensors").network().eval()
+    network, said = started(tmp_path / "deep", covariance="diagonal")
+    assert "the precision starts from new values" in said
+    torch.testing.assert_close(network.embed(characters.images[:9]).x, known.embed(characters.images[:9]).x)
+    for name, change in (("grid", {"grid": 4}), ("residual convolutions", {"residual": (0, 2)})):
+        with pytest.raises(InputError, match=f"have the {name} .* but this run has .*leave out --encoder"):
+            config = preset("finetune", init=tmp_path / "deep", **change, **TINY)
+            train(config, characters, tmp_path / "other")
+
+
 def test_training_goes_on_from_the_weights(weights, characters, tmp_path):
     """Adam moves no weight much further than the learning rate in an episode, so it is near them still."""
     train(preset("finetune", init=weights, **TINY | {"episodes": 3}), characters, tmp_path / "run")

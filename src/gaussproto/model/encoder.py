@@ -1,7 +1,7 @@
 """Encoders: from an image to one vector [x, s_raw], D numbers of the embedding and R raw numbers of the precision."""
 
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from functools import partial
 from typing import cast
 
 import torch
@@ -12,24 +12,41 @@ from gaussproto.errors import InputError
 from gaussproto.model.cpu import pixels
 
 ENOUGH_IMAGES = 32  # with fewer, `cpu.pixels` spends more on transforming the filters than it saves
+START = 0.5  # of the scale of a residual batch norm: the block begins close to passing its input on
+
+
+class Residual(nn.Module):
+    """A 3x3 convolution and batch norm whose result is added to their input, then ReLU."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(channels, channels, 3, padding="same", bias=False)
+        self.norm = nn.BatchNorm2d(channels)
+        nn.init.constant_(self.norm.weight, START)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.relu(x + self.norm(self.conv(x)))
 
 
 class Block(nn.Module):
-    """A block of the encoder: 3x3 convolution, batch norm, ReLU, 2x2 max pool.
+    """A block of the encoder: 3x3 convolution, batch norm, ReLU, 2x2 max pool, perhaps after residual convolutions.
 
     The ReLU is computed after the pool, on a quarter of the numbers. Both are monotone, so the result is the same. The
-    last `linear` channels skip the ReLU.
+    last `linear` channels skip the ReLU. If a side is odd, the pool drops the last row or column of pixels, as in the
+    paper, or with `whole` pools it by itself.
     """
 
-    def __init__(self, inputs: int, outputs: int, linear: int = 0) -> None:
+    def __init__(self, inputs: int, outputs: int, linear: int = 0, residual: int = 0, whole: bool = False) -> None:
         super().__init__()
+        self.residuals = nn.Sequential(*(Residual(inputs) for _ in range(residual)))
         self.conv = nn.Conv2d(inputs, outputs, 3, padding="same", bias=False)  # batch norm adds the bias
         self.norm = nn.BatchNorm2d(outputs)
-        self.linear = linear
+        self.linear, self.whole = linear, whole
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map (N, inputs, H, W) to (N, outputs, H // 2, W // 2)."""
-        return self.activate(F.max_pool2d(self.norm(self.conv(x)), 2), channels=1)
+        """Map (N, inputs, H, W) to (N, outputs, H // 2, W // 2), or half of H and W rounded up if `whole`."""
+        y = self.norm(self.conv(self.residuals(x)))
+        return self.activate(F.max_pool2d(y, 2, ceil_mode=self.whole), channels=1)
 
     def activate(self, y: Tensor, channels: int) -> Tensor:
         if self.linear == 0:
@@ -39,27 +56,60 @@ class Block(nn.Module):
 
 
 class Encoder(nn.Module):
-    """The paper's encoder: a block for each of `filters`, and a last one with `outputs` channels.
+    """The paper's encoder: a block for each of `filters`, and a last one whose channels are the D + R outputs.
 
     Four blocks reduce 28 x 28 pixels to one. If an image leaves more pixels, the encoder averages them.
 
-    >>> Encoder(filters=(64, 64, 64), outputs=65)(torch.zeros(2, 1, 28, 28)).shape
+    With a `grid` of g > 1, our addition, the embedding keeps where things are: it has a part for each of g x g equal
+    areas of the image, so the last block needs only D / g² channels for it. The pools drop no pixels then.
+
+    Args:
+        filters: the number of channels of each block before the last.
+        D: the size of the embedding.
+        R: the number of raw numbers of the precision.
+        channels: of the images.
+        precision_relu: whether the raw precision passes the ReLU of the last block.
+        residual: the number of residual convolutions at the start of each block; missing ones are 0.
+        grid: the number of areas along each side.
+
+    >>> Encoder(filters=(64, 64, 64), D=64, R=1)(torch.zeros(2, 1, 28, 28)).shape
     torch.Size([2, 65])
     """
 
-    def __init__(self, filters: Sequence[int], outputs: int, channels: int = 1, linear: int = 0) -> None:
+    def __init__(
+        self,
+        filters: Sequence[int],
+        D: int,
+        R: int,
+        channels: int = 1,
+        *,
+        precision_relu: bool = True,
+        residual: Sequence[int] = (),
+        grid: int = 1,
+    ) -> None:
         super().__init__()
-        widths = [channels, *filters]
-        blocks = [Block(before, after) for before, after in pairwise(widths)]
-        self.blocks = nn.Sequential(*blocks, Block(widths[-1], outputs, linear))
+        self.grid, self.of_embedding = grid, D // grid**2  # channels of the last block
+        widths = [channels, *filters, self.of_embedding + R]
+        linear = [0] * len(filters) + [0 if precision_relu else R]
+        extra = [*residual, *[0] * (len(linear) - len(residual))]
+        self.blocks = nn.Sequential(*map(partial(Block, whole=grid > 1), widths, widths[1:], linear, extra))
 
     def forward(self, images: Tensor) -> Tensor:
-        """Map images (N, channels, H, W) from 0 to 1 to (N, outputs), after subtracting the mean of each image."""
+        """Map images (N, channels, H, W) from 0 to 1 to (N, D + R), after subtracting the mean of each image."""
         images = images - images.mean(dim=(1, 2, 3), keepdim=True)
         blocks = cast("Iterable[Block]", self.blocks)
         by_pixels = images.device.type == "cpu" and len(images) >= ENOUGH_IMAGES and not torch.compiler.is_compiling()
         y: Tensor = pixels.encode(blocks, images) if by_pixels else self.blocks(images)
-        return y.flatten(1) if y.shape[-2:] == (1, 1) else y.mean(dim=(-2, -1))
+        if self.grid == 1:
+            return _averaged(y)
+        x, s_raw = y[:, : self.of_embedding], y[:, self.of_embedding :]
+        areas = F.adaptive_avg_pool2d(x, self.grid) if x.shape[-2:] != (self.grid, self.grid) else x
+        return torch.cat([areas.flatten(1), _averaged(s_raw)], dim=1)
+
+
+def _averaged(y: Tensor) -> Tensor:
+    """(N, C, h, w) → (N, C)."""
+    return y.flatten(1) if y.shape[-2:] == (1, 1) else y.mean(dim=(-2, -1))
 
 
 class Head(nn.Module):

@@ -213,7 +213,15 @@ def _make_encoder(config: NetworkConfig, R: int, backbone: nn.Module | None) -> 
     D = config.embedding_dim
     if config.features is None:
         filters = config.filters or FILTERS[config.encoder]
-        return Encoder(filters, D + R, config.channels, linear=0 if config.precision_relu else R)
+        return Encoder(
+            filters,
+            D,
+            R,
+            config.channels,
+            precision_relu=config.precision_relu,
+            residual=config.residual,
+            grid=config.grid,
+        )
     backbone = _make_backbone(config.encoder) if backbone is None else backbone
     return Head(backbone, config.features, D, R, config.precision_relu)
 

@@ -28,10 +28,11 @@ def read_init(config: RunConfig) -> Checkpoint:
     if weights_digest(path) != config.training.init_digest:
         raise InputError(f"the weights {init} have changed since this run started: restore them, or start a new run")
     checkpoint = load_checkpoint(path)
-    there, here = _filters(checkpoint.config.network), _filters(config.network)
-    if there != here:
-        remedy = "leave out --encoder and --filters to use those of the weights"
-        raise InputError(f"the weights {init} have the filters {there}, but this run has {here}: {remedy}")
+    for name, of in (("filters", _filters), ("residual convolutions", _residual), ("grid", lambda net: str(net.grid))):
+        there, here = of(checkpoint.config.network), of(config.network)
+        if there != here:
+            remedy = "leave out --encoder, --filters, --residual and --grid to use those of the weights"
+            raise InputError(f"the weights {init} have the {name} {there}, but this run has {here}: {remedy}")
     return checkpoint
 
 
@@ -61,6 +62,7 @@ def transfer(source: GaussianPrototypicalNetwork, network: GaussianPrototypicalN
     """
     there, here = source.config, network.config
     old, D = source.state_dict(), here.embedding_dim
+    of_embedding = D // here.grid**2  # channels of the last block
     blocks = here.filters or FILTERS.get(here.encoder, ())
     last = f"encoder.blocks.{len(blocks)}." if blocks else "encoder.head."
     notes = []
@@ -76,8 +78,10 @@ def transfer(source: GaussianPrototypicalNetwork, network: GaussianPrototypicalN
         if name.startswith(last) and there.embedding_dim != D:
             continue
         if name.startswith(last) and there.covariance != here.covariance:
-            if new.dim():
-                new[:D] = old[name][:D]
+            if ".residuals." in name:
+                new.copy_(old[name])
+            elif new.dim():
+                new[:of_embedding] = old[name][:of_embedding]
         elif name == "encoder.blocks.0.conv.weight" and there.channels != here.channels:
             new.copy_(old[name].sum(dim=1, keepdim=True) / here.channels)
         elif name in old:
@@ -89,3 +93,7 @@ def _filters(config: NetworkConfig) -> str:
     if config.encoder not in FILTERS:
         return config.encoder
     return ",".join(str(width) for width in config.filters or FILTERS[config.encoder])
+
+
+def _residual(config: NetworkConfig) -> str:
+    return ",".join(map(str, config.residual)) if any(config.residual) else "none"

@@ -24,14 +24,14 @@ OPERATORS = frozenset(
     Abs Add AveragePool BatchNormalization Cast Ceil Clip Concat Conv Cos Div Elu Erf Exp Flatten Floor Gather Gelu Gemm
     GlobalAveragePool GlobalMaxPool HardSigmoid HardSwish Identity LeakyRelu Log MatMul Max MaxPool Mean Min Mish Mul
     Neg Pad Pow PRelu Reciprocal ReduceL2 ReduceMax ReduceMean ReduceMin ReduceSum ReduceSumSquare Relu Reshape Selu
-    Sigmoid Sign Sin Slice Softmax Softplus Softsign Split Sqrt Squeeze Sub Sum Tanh Transpose Unsqueeze Where
+    Shape Sigmoid Sign Sin Slice Softmax Softplus Softsign Split Sqrt Squeeze Sub Sum Tanh Transpose Unsqueeze Where
     """.split()  # noqa: SIM905
 )
 # Operators of other libraries' image models. Some make arrays of any size, so gaussproto's own files must not use them.
 MODEL_OPERATORS = OPERATORS | frozenset(
     """
     And Constant ConstantOfShape DepthToSpace Einsum Equal Expand Greater GreaterOrEqual GroupNormalization
-    InstanceNormalization LayerNormalization Less LessOrEqual Mod Not Or Range ReduceProd Resize Shape Size SpaceToDepth
+    InstanceNormalization LayerNormalization Less LessOrEqual Mod Not Or Range ReduceProd Resize Size SpaceToDepth
     Tile Trilu
     """.split()  # noqa: SIM905
 )

@@ -8,6 +8,7 @@ the filters.
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -56,22 +57,31 @@ def encoder_graph(config: NetworkConfig, weights: Mapping[str, np.ndarray]) -> A
     helper, FLOAT, UINT8 = g.onnx.helper, g.onnx.TensorProto.FLOAT, g.onnx.TensorProto.UINT8
     y = g.add("Div", g.add("Cast", "images", to=FLOAT), g.constant(255.0))
     y = g.add("Sub", y, g.add("ReduceMean", y, axes=[1, 2, 3]))
-    for i in blocks:
-        filters, bias = _folded(weights, f"encoder.blocks.{i}.")
-        y = g.add("Conv", y, g.constant(filters), g.constant(bias), kernel_shape=[3, 3], pads=[1, 1, 1, 1])
-        y = g.add("MaxPool", y, kernel_shape=[2, 2], strides=[2, 2])
+    for i, residual in zip(blocks, chain(config.residual, repeat(0)), strict=False):
+        block = f"encoder.blocks.{i}."
+        for n in range(residual):
+            y = g.add("Relu", g.add("Add", y, _convolved(g, y, weights, f"{block}residuals.{n}.")))
+        y = _convolved(g, y, weights, block)
+        y = g.add("MaxPool", y, kernel_shape=[2, 2], strides=[2, 2], ceil_mode=int(config.grid > 1))
         if i < blocks[-1]:  # after the last block, the precision may skip the ReLU
             y = g.add("Relu", y)
     x, R = y, covariance.raw_size(D)
     outputs = {"embedding": [D]}
     if R:
-        x, s_raw = g.add_many("Split", y, g.constant([D, R], np.int64), names=["x", "s_raw"], axis=1)
+        sizes = g.constant([D // config.grid**2, R], np.int64)
+        x, s_raw = g.add_many("Split", y, sizes, names=["x", "s_raw"], axis=1)
         s_raw = _averaged(g, g.add("Relu", s_raw) if config.precision_relu else s_raw)
         transform = find_transform(config.transform)
         learned: dict[str, Any] = {name: weights[f"precision.transform.{name}"] for name in transform.parameters}
         covariance.onnx(g, s_raw, partial(transform.onnx, g, **learned), D)
         outputs["precision"] = list(covariance.shape(D))
-    _averaged(g, g.add("Relu", x), name="embedding")
+    x = g.add("Relu", x)
+    if config.grid == 1:
+        _averaged(g, x, name="embedding")
+    else:
+        for axis in (2, 3):
+            x = _averaged_areas(g, x, axis, config.grid)
+        g.add("Flatten", x, name="embedding")
 
     channels = weights[f"encoder.blocks.{blocks[0]}.conv.weight"].shape[1]
     graph = helper.make_graph(
@@ -84,6 +94,11 @@ def encoder_graph(config: NetworkConfig, weights: Mapping[str, np.ndarray]) -> A
     return helper.make_model(graph, ir_version=IR, opset_imports=[helper.make_opsetid("", OPSET)])
 
 
+def _convolved(g: Graph, y: str, weights: Mapping[str, np.ndarray], layer: str) -> str:
+    filters, bias = _folded(weights, layer)
+    return g.add("Conv", y, g.constant(filters), g.constant(bias), kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+
+
 def _folded(weights: Mapping[str, np.ndarray], block: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the filters and bias of one convolution that equals the block's convolution and batch norm."""
     filters, norm = weights[f"{block}conv.weight"].astype(np.float64), f"{block}norm."
@@ -94,3 +109,16 @@ def _folded(weights: Mapping[str, np.ndarray], block: str) -> tuple[np.ndarray, 
 def _averaged(g: Graph, y: str, name: str | None = None) -> str:
     """(N, C, h, w) → (N, C): the mean over pixels."""
     return g.add("Flatten", g.add("GlobalAveragePool", y), name=name)
+
+
+def _averaged_areas(g: Graph, y: str, axis: int, grid: int) -> str:
+    """Average the pixels of each of `grid` areas along an axis of L pixels: ⌊i L / grid⌋ to ⌈(i + 1) L / grid⌉."""
+    length = g.add("Slice", g.add("Shape", y), *(g.constant([n], np.int64) for n in (axis, axis + 1)))
+    count, along = g.constant([grid], np.int64), g.constant([axis], np.int64)
+    areas = []
+    for i in range(grid):
+        first = g.add("Div", g.add("Mul", length, g.constant([i], np.int64)), count)
+        ahead = g.add("Add", g.add("Mul", length, g.constant([i + 1], np.int64)), g.constant([grid - 1], np.int64))
+        area = g.add("Slice", y, first, g.add("Div", ahead, count), along)
+        areas.append(g.add("ReduceMean", area, axes=[axis]))
+    return g.add("Concat", *areas, axis=axis)

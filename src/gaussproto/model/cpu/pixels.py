@@ -7,7 +7,7 @@ dozen images or more.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from gaussproto.model.cpu.winograd import conv3x3
 
 if TYPE_CHECKING:
-    from gaussproto.model.encoder import Block
+    from gaussproto.model.encoder import Block, Residual
 
 FEW_CHANNELS = 4  # with at most as many channels, the 3x3 patch of each pixel is short enough to be stored
 
@@ -25,6 +25,8 @@ def encode(blocks: Iterable[Block], images: Tensor) -> Tensor:
     x = images.permute(2, 3, 0, 1).contiguous()
     for block in blocks:
         of_batch = block.norm.training or block.norm.running_mean is None
+        for residual in cast("Iterable[Residual]", block.residuals):
+            x = F.relu_(x + (_normed(residual, x) if of_batch else _folded_conv(residual, x)))
         x = _batch_normed(block, x) if of_batch else _folded(block, x)
     return x.permute(2, 3, 0, 1)
 
@@ -32,10 +34,15 @@ def encode(blocks: Iterable[Block], images: Tensor) -> Tensor:
 def _batch_normed(block: Block, x: Tensor) -> Tensor:
     if _is_short(x):
         return _batch_normed_patches(block, x)
-    y = conv3x3(x, block.conv.weight)
+    return block.activate(_pool(_normed(block, x), block.whole), channels=-1)
+
+
+def _normed(layer: Block | Residual, x: Tensor) -> Tensor:
+    """Convolve, and normalise with the statistics of the batch."""
+    y = conv3x3(x, layer.conv.weight)
     H, W, N, C = y.shape
-    y = block.norm(y.view(1, H * W, N, C).permute(0, 3, 1, 2))  # (1, C, H * W, N), channels last
-    return block.activate(_pool(y.permute(0, 2, 3, 1).view(H, W, N, C)), channels=-1)
+    normed: Tensor = layer.norm(y.view(1, H * W, N, C).permute(0, 3, 1, 2))  # (1, C, H * W, N), channels last
+    return normed.permute(0, 2, 3, 1).view(H, W, N, C)
 
 
 def _batch_normed_patches(block: Block, x: Tensor) -> Tensor:
@@ -56,7 +63,7 @@ def _batch_normed_patches(block: Block, x: Tensor) -> Tensor:
     _remember(norm, mean.detach(), variance.detach() * (count / (count - 1)))
     scale = norm.weight * torch.rsqrt(variance + norm.eps)
     product: Tensor = _PatchProduct.apply(patches, filters * scale)  # type: ignore[no-untyped-call]
-    return block.activate(_pool(product) + (norm.bias - mean * scale), channels=-1)
+    return block.activate(_pool(product, block.whole) + (norm.bias - mean * scale), channels=-1)
 
 
 def _remember(norm: nn.BatchNorm2d, mean: Tensor, variance: Tensor) -> None:
@@ -71,18 +78,28 @@ def _remember(norm: nn.BatchNorm2d, mean: Tensor, variance: Tensor) -> None:
 
 def _folded(block: Block, x: Tensor) -> Tensor:
     """Compute a block with running statistics: fold the norm into the filters, and skip pixels that the pool drops."""
-    norm = block.norm
-    assert norm.running_mean is not None
-    assert norm.running_var is not None
-    scale = norm.weight * torch.rsqrt(norm.running_var + norm.eps)
-    outputs = x.shape[0] // 2 * 2, x.shape[1] // 2 * 2
-    weight = block.conv.weight * scale[:, None, None, None]
+    weight, bias = _fold(block)
+    outputs = None if block.whole else (x.shape[0] // 2 * 2, x.shape[1] // 2 * 2)
     if _is_short(x):
         y: Tensor = _PatchProduct.apply(_patches(x, outputs), _as_matrix(weight))  # type: ignore[no-untyped-call]
     else:
         y = conv3x3(x, weight, outputs)
     # The bias does not change which pixel is the largest.
-    return block.activate(_pool(y) + (norm.bias - norm.running_mean * scale), channels=-1)
+    return block.activate(_pool(y, block.whole) + bias, channels=-1)
+
+
+def _folded_conv(layer: Residual, x: Tensor) -> Tensor:
+    weight, bias = _fold(layer)
+    return conv3x3(x, weight) + bias
+
+
+def _fold(layer: Block | Residual) -> tuple[Tensor, Tensor]:
+    """Return the filters and the bias of a convolution that equals the layer's convolution and running norm."""
+    norm = layer.norm
+    assert norm.running_mean is not None
+    assert norm.running_var is not None
+    scale = norm.weight * torch.rsqrt(norm.running_var + norm.eps)
+    return layer.conv.weight * scale[:, None, None, None], norm.bias - norm.running_mean * scale
 
 
 def _is_short(x: Tensor) -> bool:
@@ -119,7 +136,7 @@ class _PatchProduct(torch.autograd.Function):
         return None, torch.bmm(rows, dy.flatten(1, 2)).sum(dim=0)
 
 
-def _pool(y: Tensor) -> Tensor:
+def _pool(y: Tensor, whole: bool) -> Tensor:
     H, W, N, C = y.shape
-    pooled = F.max_pool2d(y.view(1, H, W, N * C).permute(0, 3, 1, 2), 2)
-    return pooled.permute(0, 2, 3, 1).view(H // 2, W // 2, N, C)
+    pooled = F.max_pool2d(y.view(1, H, W, N * C).permute(0, 3, 1, 2), 2, ceil_mode=whole)
+    return pooled.permute(0, 2, 3, 1).view(*pooled.shape[-2:], N, C)

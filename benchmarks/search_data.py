@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from sklearn.decomposition import PCA
 
 from gaussproto import keep_freed_memory, load_data, load_network
 from gaussproto.data.images import LabelledImages
@@ -49,7 +50,8 @@ def embed_drawings(D: int, folder: Path, data_root: Path | None = None) -> Drawi
         data = load_data(open_weights(weights_file(name)).run.data.for_evaluation(), data_root)
         parts = [_embed(name, images) for images in (data.train, data.test)]
         folder.mkdir(parents=True, exist_ok=True)
-        np.savez(file, x=np.concatenate([x for x, _ in parts]), s=np.concatenate([s for _, s in parts]))
+        x = _reduced(np.concatenate([x for x, _ in parts]), D)
+        np.savez(file, x=x, s=np.concatenate([s for _, s in parts]))
     with np.load(file) as arrays:
         return Drawings(arrays["x"], arrays["s"])
 
@@ -60,6 +62,11 @@ def _embed(name: str, images: LabelledImages) -> tuple[np.ndarray, np.ndarray]:
     embedded = embed_all(load_network(name), characters.flatten(0, 1))
     x, s = (t.reshape(-1, DRAWINGS, t.shape[-1]).numpy() for t in embedded)
     return x, s
+
+
+def _reduced(x: np.ndarray, D: int) -> np.ndarray:
+    """Reduce embeddings (C, 20, ·) to their D principal components."""
+    return PCA(D, random_state=0).fit_transform(x.reshape(-1, x.shape[-1])).reshape(*x.shape[:2], D).astype(np.float32)
 
 
 def make_classes(drawings: Drawings, C: int, Q: int, seed: int = 0) -> Classes:

@@ -19,7 +19,7 @@ from tempfile import mkdtemp
 import torch
 
 from gaussproto.arrays import read_arrays, write_arrays
-from gaussproto.config import DataConfig
+from gaussproto.config import DataConfig, NetworkConfig
 from gaussproto.data.load import load_data
 from gaussproto.evaluation.calibrate import calibrate, calibrate_weights, measure_confidence
 from gaussproto.evaluation.protocol import evaluate
@@ -31,6 +31,7 @@ from gaussproto.runs.checkpoint import Checkpoint, load_checkpoint
 from gaussproto.runs.folder import RunFolder
 from gaussproto.runs.metrics import ConfidenceScore, DamageStudy, Evaluation, Metrics
 from gaussproto.runs.weights import Position, open_weights, weights_file, write_calibration
+from gaussproto.setting_types import FILTERS
 
 LARGEST = 8_000_000  # bytes
 MOST_LOST = 2e-4  # accuracy that half precision may cost
@@ -191,8 +192,8 @@ def card(
 
 These weights recognise drawings, signs and handwritten symbols from a few examples of each, also small, bold or
 photographed ones. Load them with
-`gp.GaussianPrototypeClassifier("{name}")`. A {network.encoder} encoder maps each image to an embedding of D = {network.embedding_dim} numbers and to one
-precision. The precision weighs the supports (examples) of a class (weighting `{network.weighting}`, transform `{network.transform}`). The file
+`gp.GaussianPrototypeClassifier("{name}")`. {encoder_text(network)} maps each image to an embedding of D = {network.embedding_dim}
+numbers{f", a part for each of {network.grid} x {network.grid} areas of the image," * (network.grid > 1)} and to one precision. The precision weighs the supports (examples) of a class (weighting `{network.weighting}`, transform `{network.transform}`). The file
 holds {training.parameters:,} weights in {size / 1e6:.1f} MB.
 
 {accuracy(scores, study)}## Drawings that differ from Omniglot's
@@ -228,6 +229,12 @@ texture are lost. Of a solid shape under uneven light only the edges may remain.
 The weights have the MIT licence, like the package. Omniglot is by Lake, Salakhutdinov and Tenenbaum (MIT licence). The
 weights contain none of its images.
 """
+
+
+def encoder_text(network: NetworkConfig) -> str:
+    filters = ", ".join(map(str, network.filters or FILTERS[network.encoder]))
+    deeper = f" and {sum(network.residual)} residual convolutions" if any(network.residual) else ""
+    return f"The {network.encoder} encoder (blocks of {filters} filters and a last one{deeper})"
 
 
 def accuracy(scores: Evaluation, study: DamageStudy) -> str:

@@ -87,7 +87,7 @@ def test_any_setting_can_be_changed(weights):
         "data": "strokes", "rotations": False, "image_size": 32, "channels": 3, "ink": "dark", "test_fraction": 0.5,
         "prepare": "crop", "variants": 0,
         "holdout": 2, "split": {"test": ["a", "b"]}, "encoder": "big", "features": None, "filters": "8,16",
-        "embedding_dim": 5,
+        "residual": "0,1", "grid": 2, "embedding_dim": 12,
         "covariance": "full", "transform": "exp", "precision_relu": False, "weighting": "prototype",
         "distance": "cosine", "way": 7, "shot": 2, "max_shot": 4, "query": 3, "splits": 2, "adapt": True,
         "mirror": True, "varied": 0.3, "within_alphabet": 0.5,
@@ -99,10 +99,11 @@ def test_any_setting_can_be_changed(weights):
     run = preset("demo", **values)
     assert run.data.channels == run.network.channels == 3
     assert run.network.filters == (8, 16)
+    assert run.network.residual == (0, 1)
     assert run.data.split == ClassSplit(test=("a", "b"))
     assert run.training.stages == (Stage(episodes=77, damage=((7, 0.1), (5, 0.2))),)
     for name, value in values.items():
-        if name not in ("filters", "damage", "episodes", "split"):
+        if name not in ("filters", "residual", "damage", "episodes", "split"):
             assert value in [getattr(s, name, None) for s in (run.data, run.network, run.episode, run.training)]
 
 

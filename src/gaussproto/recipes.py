@@ -48,10 +48,11 @@ DRAWINGS: Settings = {"prepare": "ink", "variants": 8, "mirror": True}
 DRAWINGS_EPISODES = {"small": 5400, "big": 3600}
 # Deeper than the paper's encoders, and with an embedding that keeps where the strokes are.
 DEEP: Settings = {"residual": (0, 0, 1, 1), "grid": 2}
-DRAWINGS_NETWORK: dict[str, Settings] = {
+DEEPER: dict[str, Settings] = {
     "small": {"embedding_dim": 256, **DEEP},
     "big": {"filters": (96, 192, 256), "embedding_dim": 1024, **DEEP},
 }
+OF_PAPER: dict[str, Settings] = {"small": {"embedding_dim": 64}, "big": {"embedding_dim": 512}}
 # After that: fewer variants, and classes that are harder to tell apart.
 POLISH: Settings = {"episodes": 1400, "learning_rate": 1e-3, "varied": 0.3, "within_alphabet": 0.5}
 
@@ -84,11 +85,11 @@ def our_run(
     return run.variant(name, about, episodes=EPISODES[network.encoder])
 
 
-def drawings_run(encoder: str, name: str) -> RunConfig:
-    """Return a run for people's own drawings."""
+def drawings_run(encoder: str, name: str, deeper: bool = True) -> RunConfig:
+    """Return a run for people's own drawings, by a deeper encoder or by the paper's."""
     distort = {"small": 0.0, "big": 0.3}[encoder]
     about = f"{encoder} encoder for people's own drawings: prepared images, with other pens, light and blur"
-    network = NetworkConfig(encoder=encoder, **DRAWINGS_NETWORK[encoder], **WEIGHTED)
+    network = NetworkConfig(encoder=encoder, **(DEEPER if deeper else OF_PAPER)[encoder], **WEIGHTED)
     stages = (Stage(episodes=DRAWINGS_EPISODES[encoder]),)
     training = TrainingConfig(stages=stages, learning_rate=LEARNING_RATE, distort=distort, checkpoint_every=100)
     run = RunConfig(name=name, about=about, data=OMNIGLOT, network=network, episode=ONE_OR_TWO, training=training)

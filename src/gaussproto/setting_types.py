@@ -136,7 +136,7 @@ def setting_text(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):
-        return ", ".join(map(str, value))
+        return ", ".join(map(str, value)) or "none"
     return "not set" if value is None else str(value)
 
 

@@ -96,8 +96,8 @@ def test_weights_with_a_grid_keep_their_areas(characters, tmp_path):
     assert "the precision starts from new values" in said
     torch.testing.assert_close(network.embed(characters.images[:9]).x, known.embed(characters.images[:9]).x)
     for name, change in (("grid", {"grid": 4}), ("residual convolutions", {"residual": (0, 2)})):
+        config = preset("finetune", init=tmp_path / "deep", **change, **TINY)
         with pytest.raises(InputError, match=f"have the {name} .* but this run has .*leave out --encoder"):
-            config = preset("finetune", init=tmp_path / "deep", **change, **TINY)
             train(config, characters, tmp_path / "other")
 
 

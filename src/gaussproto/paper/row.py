@@ -85,14 +85,14 @@ def sized_row(encoder: str, covariance: str, dim: int) -> Row:
     return Row(name, f"D = {dim}", {"quick": quick(name, standard), "standard": standard}, brief=True)
 
 
-def vinyals_row(encoder: str) -> Row:
-    """Return a row on the split of most papers: our recipe for drawings."""
-    name = f"vinyals-{encoder}"
-    about = f"{encoder} encoder, prepared drawings, trained on the 1,200 characters of the Vinyals split"
-    standard = recipes.drawings_run(encoder, name).variant(name, about, data="omniglot-vinyals")
-    return Row(
-        name, f"{encoder}, prepared drawings", {"quick": quick(name, standard), "standard": standard}, brief=True
-    )
+def vinyals_row(encoder: str, deeper: bool) -> Row:
+    """Return a row on the split of most papers: our recipe for drawings, with the paper's encoder or a deeper one."""
+    name = f"vinyals-{encoder}" + "-deeper" * deeper
+    kind = f"{encoder} encoder" + ", deeper and with a grid" * deeper
+    about = f"{kind}, prepared drawings, trained on the 1,200 characters of the Vinyals split"
+    standard = recipes.drawings_run(encoder, name, deeper).variant(name, about, data="omniglot-vinyals")
+    label = f"{encoder}{', deeper' * deeper}, prepared drawings"
+    return Row(name, label, {"quick": quick(name, standard), "standard": standard}, brief=True)
 
 
 def photo_row(kind: str, label: str, seed: int) -> Row:

@@ -141,7 +141,7 @@ TABLES: dict[str, tuple[Row, ...]] = {
     "seeds": tuple(row for rows in zip(*REPEATED.values(), strict=True) for row in rows),
     "noise": tuple(row for rows in zip(*NOISE.values(), strict=True) for row in rows),
     "dimensions": tuple(row for rows in SIZES.values() for row in rows),
-    "vinyals": (vinyals_row("small"), vinyals_row("big")),
+    "vinyals": tuple(vinyals_row(encoder, deeper) for deeper in (False, True) for encoder in ("small", "big")),
     "photos": tuple(row for rows in zip(*PHOTO_ROWS.values(), strict=True) for row in rows),
     "comparison": (
         replace(BIG_RADIUS_LEARNED, label="radius"), replace(BIG_RADIUS_LEARNED_DAMAGE, label="radius with damage"),

@@ -45,7 +45,7 @@ FAST_DRAWINGS: Settings = {"prepare": "ink", "mirror": True, "episodes": 1500}
 
 # For people's own drawings: prepared, with other pens, slants, light and blur.
 DRAWINGS: Settings = {"prepare": "ink", "variants": 8, "mirror": True}
-DRAWINGS_EPISODES = {"small": 5400, "big": 3600}
+DRAWINGS_EPISODES = {"small": 5400, "big": 3000}
 # Deeper than the paper's encoders, and with an embedding that keeps where the strokes are.
 DEEP: Settings = {"residual": (0, 0, 1, 1), "grid": 2}
 DEEPER: dict[str, Settings] = {
@@ -54,7 +54,7 @@ DEEPER: dict[str, Settings] = {
 }
 OF_PAPER: dict[str, Settings] = {"small": {"embedding_dim": 64}, "big": {"embedding_dim": 512}}
 # After that: fewer variants, and classes that are harder to tell apart.
-POLISH: Settings = {"episodes": 1400, "learning_rate": 1e-3, "varied": 0.3, "within_alphabet": 0.5}
+POLISH: Settings = {"episodes": 1000, "learning_rate": 1e-3, "varied": 0.3, "within_alphabet": 0.5}
 
 # Photos. An episode has all 64 training classes, and each of six images of a class is the query of one split. Crops of
 # 24 pixels take half the time of whole images, and no two are alike.
@@ -90,7 +90,7 @@ def drawings_run(encoder: str, name: str, deeper: bool = True) -> RunConfig:
     distort = {"small": 0.0, "big": 0.3}[encoder]
     about = f"{encoder} encoder for people's own drawings: prepared images, with other pens, light and blur"
     network = NetworkConfig(encoder=encoder, **(DEEPER if deeper else OF_PAPER)[encoder], **WEIGHTED)
-    stages = (Stage(episodes=DRAWINGS_EPISODES[encoder]),)
+    stages = (Stage(episodes=(DRAWINGS_EPISODES if deeper else EPISODES)[encoder]),)
     training = TrainingConfig(stages=stages, learning_rate=LEARNING_RATE, distort=distort, checkpoint_every=100)
     run = RunConfig(name=name, about=about, data=OMNIGLOT, network=network, episode=ONE_OR_TWO, training=training)
     return run.variant(name, about, **DRAWINGS)

@@ -44,10 +44,11 @@ class Classes(NamedTuple):
 
 def embed_drawings(D: int, folder: Path, data_root: Path | None = None) -> Drawings:
     """Embed all characters of Omniglot, once: the result is kept in a folder."""
-    file = folder / f"drawings-{D}.npz"
+    name = WEIGHTS[D]
+    weights = open_weights(weights_file(name))
+    file = folder / f"drawings-{D}-{weights.digest[:8]}.npz"
     if not file.exists():
-        name = WEIGHTS[D]
-        data = load_data(open_weights(weights_file(name)).run.data.for_evaluation(), data_root)
+        data = load_data(weights.run.data.for_evaluation(), data_root)
         parts = [_embed(name, images) for images in (data.train, data.test)]
         folder.mkdir(parents=True, exist_ok=True)
         x = _reduced(np.concatenate([x for x, _ in parts]), D)

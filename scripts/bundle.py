@@ -233,8 +233,9 @@ weights contain none of its images.
 
 def encoder_text(network: NetworkConfig) -> str:
     filters = ", ".join(map(str, network.filters or FILTERS[network.encoder]))
-    deeper = f" and {sum(network.residual)} residual convolutions" if any(network.residual) else ""
-    return f"The {network.encoder} encoder (blocks of {filters} filters and a last one{deeper})"
+    extra = sum(network.residual)
+    deeper = f", and {extra} residual convolution{'s' * (extra > 1)}" * (extra > 0)
+    return f"The {network.encoder} encoder (blocks of {filters} filters, a last block{deeper})"
 
 
 def accuracy(scores: Evaluation, study: DamageStudy) -> str:

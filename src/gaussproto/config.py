@@ -72,6 +72,13 @@ class RunConfig(Frozen):
             raise ValueError(
                 f"random_crop must be 0 or from {2**blocks} to the image size {self.data.image_size} (found {crop})"
             )
+        side = crop or self.data.image_size
+        left = -(-side // 2**blocks)
+        if self.network.grid > max(left, 1):
+            raise ValueError(
+                f"grid must be at most {left} (found {self.network.grid}), because {blocks} blocks leave {left} x "
+                f"{left} of {side} x {side} pixels: choose a smaller grid, fewer filters or larger images"
+            )
         return self
 
     @property
@@ -129,6 +136,8 @@ class RunConfig(Frozen):
         data = settings.get("data", self.data.data)
         if data != self.data.data and isinstance(data, str):
             settings = look_of(data, before=self.data.data) | settings
+        if settings.get("encoder", self.network.encoder) != self.network.encoder:
+            settings = {"filters": None, "residual": (), "grid": 1} | settings  # those of the previous encoder
         for name, value in settings.items():
             if name not in known:
                 hint = did_you_mean(name, known, f"the settings are {', '.join(known)}")

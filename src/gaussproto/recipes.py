@@ -43,16 +43,18 @@ FULL_DIM = 32  # for a full covariance, which needs D (D + 1) / 2 = 528 raw outp
 # The shortest way to a high accuracy (docs/training.md).
 FAST_DRAWINGS: Settings = {"prepare": "ink", "mirror": True, "episodes": 1500}
 
-# For people's own drawings: prepared, with other pens, slants, light and blur.
-DRAWINGS: Settings = {"prepare": "ink", "variants": 8, "mirror": True}
-DRAWINGS_EPISODES = {"small": 5400, "big": 3000}
 # Deeper than the paper's encoders, and with an embedding that keeps where the strokes are.
 DEEP: Settings = {"residual": (0, 0, 1, 1), "grid": 2}
 DEEPER: dict[str, Settings] = {
     "small": {"embedding_dim": 256, **DEEP},
     "big": {"filters": (96, 192, 256), "embedding_dim": 1024, **DEEP},
 }
+# The paper's encoders, with the sizes of embedding that we use.
 OF_PAPER: dict[str, Settings] = {"small": {"embedding_dim": 64}, "big": {"embedding_dim": 512}}
+
+# For people's own drawings: prepared, with other pens, slants, light and blur.
+DRAWINGS: Settings = {"prepare": "ink", "variants": 8, "mirror": True}
+DRAWINGS_EPISODES = {"small": 5400, "big": 3000}
 # After that: fewer variants, and classes that are harder to tell apart.
 POLISH: Settings = {"episodes": 1000, "learning_rate": 1e-3, "varied": 0.3, "within_alphabet": 0.5}
 
@@ -88,7 +90,8 @@ def our_run(
 def drawings_run(encoder: str, name: str, deeper: bool = True) -> RunConfig:
     """Return a run for people's own drawings, by a deeper encoder or by the paper's."""
     distort = {"small": 0.0, "big": 0.3}[encoder]
-    about = f"{encoder} encoder for people's own drawings: prepared images, with other pens, light and blur"
+    kind = f"{encoder} encoder" + ", deeper than the paper's," * deeper
+    about = f"{kind} for people's own drawings: prepared images, with other pens, light and blur"
     network = NetworkConfig(encoder=encoder, **(DEEPER if deeper else OF_PAPER)[encoder], **WEIGHTED)
     stages = (Stage(episodes=(DRAWINGS_EPISODES if deeper else EPISODES)[encoder]),)
     training = TrainingConfig(stages=stages, learning_rate=LEARNING_RATE, distort=distort, checkpoint_every=100)

@@ -5,7 +5,7 @@ from functools import partial
 from itertools import accumulate, pairwise
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, PlainSerializer, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationError
 
 from gaussproto.errors import InputError, did_you_mean, shortened
 from gaussproto.formulas.covariance import COVARIANCES, TRANSFORMS, Covariance, Transform
@@ -74,9 +74,20 @@ def _parse_damage(value: Any) -> Any:
     return tuple(value.items()) if isinstance(value, Mapping) else value
 
 
+def _without_last_zeros(counts: tuple[int, ...]) -> tuple[int, ...]:
+    """Drop the last zeros, so that equal networks have equal settings."""
+    return counts[: max((i + 1 for i, n in enumerate(counts) if n), default=0)]
+
+
 _LIST = BeforeValidator(lambda value: tuple(value.split(",")) if isinstance(value, str) else value)
 Filters = Annotated[tuple[Annotated[int, Field(ge=1, le=LARGEST_WIDTH)], ...], Field(max_length=16), _LIST]
-Residual = Annotated[tuple[Annotated[int, Field(ge=0, le=LARGEST_DEPTH)], ...], Field(max_length=17), _LIST]
+Residual = Annotated[
+    tuple[Annotated[int, Field(ge=0, le=LARGEST_DEPTH)], ...],
+    Field(max_length=17),
+    AfterValidator(_without_last_zeros),
+    _LIST,
+    BeforeValidator(lambda value: () if value in ("", "none") else value),  # runs first
+]
 Damage = Annotated[
     tuple[tuple[Annotated[int, Field(ge=1, le=LARGEST_IMAGE)], Annotated[float, Field(ge=0, le=1)]], ...],
     BeforeValidator(_parse_damage),

@@ -171,12 +171,12 @@ class NetworkConfig(Frozen):
     )
     residual: Residual = _setting(
         (),
-        "number of residual convolutions at the start of each block, e.g. 0,0,1,1; default: none, as in the paper",
+        "number of residual convolutions at the start of each block, e.g. 0,0,1,1; the paper: none",
     )
     grid: int = _setting(
         1,
-        "number of equal areas along each side of an image that the embedding describes one by one; 1: the whole "
-        "image, as in the paper; with more, the pools drop no pixels, and embedding_dim must be a multiple of grid²",
+        "number of areas along each side of an image, each with a part of the embedding; 1: the whole image, as in "
+        "the paper; with more, the pools drop no pixels, and embedding_dim must be a multiple of grid²",
         ge=1,
         le=LARGEST_GRID,
     )
@@ -209,7 +209,7 @@ class NetworkConfig(Frozen):
             raise ValueError(f"features is only for your own encoder (found encoder {self.encoder}): leave it out")
         if self.encoder not in FILTERS and self.features is None:
             raise ValueError(f"features must be set for your own encoder {self.encoder}: pass the size of its output")
-        if self.encoder not in FILTERS and (self.grid > 1 or any(self.residual)):
+        if self.encoder not in FILTERS and (self.grid > 1 or self.residual):
             problem = f"residual and grid are only for the built-in encoders (found encoder {self.encoder})"
             raise ValueError(f"{problem}: leave them out")
         if self.embedding_dim % self.grid**2:
@@ -219,12 +219,11 @@ class NetworkConfig(Frozen):
         if len(self.residual) > blocks:
             raise ValueError(
                 f"residual must have at most one number for each of the {blocks} blocks (found {len(self.residual)}): "
-                "leave out the last ones"
+                f"pass --residual with {blocks} numbers or fewer"
             )
         if self.residual and self.residual[0]:
-            raise ValueError(
-                f"residual must begin with 0 (found {self.residual[0]}), because the first block sees the image itself"
-            )
+            problem = f"residual must begin with 0 (found {self.residual[0]})"
+            raise ValueError(f"{problem}, because the first block sees the image itself: put a 0 first, e.g. 0,0,1,1")
         return self
 
     @property
@@ -237,7 +236,8 @@ class NetworkConfig(Frozen):
         use = "" if self.in_distance else " that only weighs the supports"
         kind = "vanilla" if self.covariance == "none" else f"{self.covariance} covariance ({self.transform}){use}"
         distance = "" if self.distance == "euclidean" else f", {self.distance} distance"
-        deeper = f" with {sum(self.residual)} residual convolutions" if any(self.residual) else ""
+        extra = sum(self.residual)
+        deeper = f" with {extra} residual convolution{'s' * (extra > 1)}" if extra else ""
         grid = f" on a {self.grid} x {self.grid} grid" if self.grid > 1 else ""
         return f"{self.encoder} encoder{deeper}, D = {self.embedding_dim}{grid}, {kind}{distance}"
 

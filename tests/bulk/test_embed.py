@@ -35,7 +35,7 @@ def test_the_rows_are_those_of_the_classifier(drawings, clf, tmp_path, small):
     assert bad["embedding"] is bad["precision"] is bad["blank"] is None
     assert all(row["label"] == row["path"].split("/")[-2] for row in rows)
     schema = pq.read_schema(next((tmp_path / "out").glob("*.parquet")))
-    assert schema.field("embedding").type == pa.list_(pa.float32(), 64)
+    assert schema.field("embedding").type == pa.list_(pa.float32(), x.shape[1])
     assert schema.field("precision").type == pa.list_(pa.float32(), 1)
 
 

@@ -8,6 +8,7 @@ from gaussproto.errors import InputError
 from gaussproto.model.embed import batch_statistics, embed_all
 from gaussproto.model.encoder import Encoder
 from gaussproto.model.network import GaussianPrototypicalNetwork
+from gaussproto.presets import preset
 
 COVARIANCES = ["none", "radius", "diagonal", "full"]
 
@@ -74,21 +75,23 @@ def test_a_grid_keeps_every_area_by_itself(size, grid):
     torch.testing.assert_close(encoder(images), torch.cat([x, y[:, 4:].mean((2, 3))], dim=1))
 
 
-def test_a_grid_tells_places_apart():
-    """Two images whose halves are swapped have the same mean over pixels, but not the same areas."""
-    left, right = torch.rand(2, 1, 1, 32, 16)
-    pair = torch.cat([torch.cat([left, right], dim=3), torch.cat([right, left], dim=3)])
-    net = network(embedding_dim=8, grid=2, covariance="none").eval()
-    areas = net.embed(pair).x.unflatten(1, (2, 2, 2))
-    assert not torch.allclose(areas[0], areas[1])
+def test_an_area_describes_its_part_of_the_image():
+    """What changes in the lower right corner changes only the last of the four areas."""
+    encoder = Encoder((8, 8), D=16, R=0, grid=2).eval()
+    images = torch.rand(2, 1, 64, 64)
+    images[1] = images[0]
+    images[1, :, 50:60, 50:60] = images[0, :, 50:60, 50:60].flip(-1)  # the mean of the image stays
+    areas = encoder(images).unflatten(1, (4, 2, 2)).flatten(2)
+    torch.testing.assert_close(areas[0, :, :3], areas[1, :, :3])
+    assert not torch.allclose(areas[0, :, 3], areas[1, :, 3])
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"grid": 2, "embedding_dim": 10}, r"embedding_dim must be a multiple of grid² = 4 \(found 10\): choose 12"),
-        ({"residual": (0, 0, 0, 0, 1)}, r"at most one number for each of the 4 blocks \(found 5\)"),
-        ({"residual": (1,)}, r"residual must begin with 0 \(found 1\)"),
+        ({"residual": (0, 0, 0, 0, 1)}, r"each of the 4 blocks \(found 5\): pass --residual with 4 numbers or fewer"),
+        ({"residual": (1,)}, r"residual must begin with 0 \(found 1\).*put a 0 first"),
         ({"encoder": "torch.nn:Flatten", "features": 3, "grid": 2}, "only for the built-in encoders"),
         ({"encoder": "torch.nn:Flatten", "features": 3, "residual": (0, 1)}, "only for the built-in encoders"),
         ({"grid": 0}, "greater than or equal to 1"),
@@ -97,6 +100,43 @@ def test_a_grid_tells_places_apart():
 def test_grids_and_residual_convolutions_that_do_not_fit(settings, message):
     with pytest.raises(ValueError, match=message):
         NetworkConfig(**settings)
+
+
+def test_a_grid_of_more_areas_than_pixels_is_refused():
+    with pytest.raises(InputError, match=r"grid must be at most 2 \(found 3\), because 4 blocks leave 2 x 2 of 28"):
+        preset("fast-small-none", grid=3, embedding_dim=9)
+    with pytest.raises(InputError, match="leave 2 x 2 of 24 x 24 pixels"):
+        preset("cifar-fs-none", grid=3, embedding_dim=9)
+    assert preset("fast-small-none", grid=3, embedding_dim=9, image_size=33).network.grid == 3
+
+
+def test_another_encoder_has_neither_the_grid_nor_the_filters_of_the_last_one():
+    deep = preset("drawings-big")
+    assert deep.network.grid == 2
+    plain = deep.override(encoder="small").network
+    assert (plain.filters, plain.residual, plain.grid) == (None, (), 1)
+    own = deep.override(encoder="torch.nn:Flatten", features=784).network
+    assert (own.residual, own.grid) == ((), 1)
+    built = GaussianPrototypicalNetwork(deep.network, backbone=torch.nn.Flatten(), features=784)
+    assert built.config.grid == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "residual", "words"),
+    [
+        ("", (), "small encoder, D = 64,"),
+        ("none", (), "small encoder, D = 64,"),
+        ("0", (), "small encoder, D = 64,"),
+        ("0,1", (0, 1), "small encoder with 1 residual convolution, D = 64,"),
+        ((0, 1, 0, 0), (0, 1), "small encoder with 1 residual convolution, D = 64,"),
+        ("0,0,1,2", (0, 0, 1, 2), "small encoder with 3 residual convolutions, D = 64,"),
+    ],
+)
+def test_equal_networks_have_equal_residuals(given, residual, words):
+    config = NetworkConfig(residual=given)
+    assert config.residual == residual
+    assert config.summary.startswith(words)
+    assert "D = 64 on a 2 x 2 grid" in NetworkConfig(grid=2).summary
 
 
 @pytest.mark.parametrize(("encoder", "filters"), [("small", [64, 64, 64]), ("big", [128, 256, 512])])

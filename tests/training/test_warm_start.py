@@ -95,6 +95,10 @@ def test_weights_with_a_grid_keep_their_areas(characters, tmp_path):
     network, said = started(tmp_path / "deep", covariance="diagonal")
     assert "the precision starts from new values" in said
     torch.testing.assert_close(network.embed(characters.images[:9]).x, known.embed(characters.images[:9]).x)
+    network, said = started(tmp_path / "deep", embedding_dim=32)
+    assert "the last block starts from new values" in said
+    before, after = known.encoder.blocks[2].residuals, network.encoder.blocks[2].residuals
+    assert all(torch.equal(value, before.state_dict()[name]) for name, value in after.state_dict().items())
     for name, change in (("grid", {"grid": 4}), ("residual convolutions", {"residual": (0, 2)})):
         config = preset("finetune", init=tmp_path / "deep", **change, **TINY)
         with pytest.raises(InputError, match=f"have the {name} .* but this run has .*leave out --encoder"):

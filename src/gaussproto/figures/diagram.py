@@ -17,8 +17,18 @@ ARROWS = (0.2, 0.35, 0.757)
 
 
 @styled
-def network_diagram(view: EpisodeView, outputs: Sequence[int], query: tuple[int, int] = (0, 0)) -> Figure:
-    """Draw an episode from its images to the prediction. `outputs` are the output channels of the encoder's blocks."""
+def network_diagram(
+    view: EpisodeView, outputs: Sequence[int], residual: Sequence[int], grid: int = 1, query: tuple[int, int] = (0, 0)
+) -> Figure:
+    """Draw an episode from its images to the prediction.
+
+    Args:
+        view: the episode.
+        outputs: the number of output channels of each of the encoder's blocks.
+        residual: the number of residual convolutions at the start of each block.
+        grid: the number of areas along each side of an image, each with a part of the embedding.
+        query: the class and the number of the query to show.
+    """
     figure = new_figure(11, 4.3, by_hand=True)
     panels = {name: figure.add_axes((left, 0.04, width, 0.84)) for name, (left, width) in PANELS.items()}
     titles = ("support and query images", "encoder", "embedding space", "probability")
@@ -26,7 +36,7 @@ def network_diagram(view: EpisodeView, outputs: Sequence[int], query: tuple[int,
         axes.set_title(title, loc="center")
         clear(axes, frame=name == "plane")
     _draw_images(panels["images"], view, query)
-    _draw_encoder(panels["encoder"], view, outputs)
+    _draw_encoder(panels["encoder"], view, outputs, residual, grid)
     draw_space(panels["plane"], view, query, pictures=False)
     _draw_answer(panels["answer"], view, query)
     for left in ARROWS:
@@ -46,11 +56,11 @@ def _draw_images(axes: Axes, view: EpisodeView, query: tuple[int, int]) -> None:
     axes.text(1.15, -0.85, "query", va="center", fontsize=8.5, color=SOFT)
 
 
-def _draw_encoder(axes: Axes, view: EpisodeView, outputs: Sequence[int]) -> None:
+def _draw_encoder(axes: Axes, view: EpisodeView, outputs: Sequence[int], residual: Sequence[int], grid: int) -> None:
     axes.set(xlim=(0, 1), ylim=(0, 1))
     top, bottom = 0.97, 0.3
     step = (top - bottom) / len(outputs)
-    for i, channels in enumerate(outputs):
+    for i, (channels, extra) in enumerate(zip(outputs, residual, strict=True)):
         low = top - (i + 1) * step
         box = FancyBboxPatch((0.12, low + 0.14 * step), 0.76, 0.72 * step, boxstyle="round,pad=0,rounding_size=0.03")
         box.set(facecolor="none", edgecolor=INK, lw=1)
@@ -58,10 +68,11 @@ def _draw_encoder(axes: Axes, view: EpisodeView, outputs: Sequence[int]) -> None
         if i:
             arrow = {"arrowstyle": "->", "color": SOFT}
             axes.annotate("", (0.5, low + 0.86 * step), (0.5, low + 1.14 * step), arrowprops=arrow)
-        text = f"3x3 convolution, {channels}\nbatch norm, ReLU, pool"
+        before = f"{extra} residual convolution{'s' * (extra > 1)}\n" * (extra > 0)
+        text = f"{before}3x3 convolution, {channels}\nbatch norm, ReLU, pool"
         axes.text(0.5, low + step / 2, text, ha="center", va="center", fontsize=6.5, linespacing=1.3)
     D = view.x.shape[-1]
-    lines = [f"embedding x, {D} numbers"]
+    lines = [f"embedding x, {D} numbers" + f"\nof {grid} x {grid} areas" * (grid > 1)]
     if view.s is not None:
         E = view.s.shape[-1] if view.s.ndim == 3 else D
         kind = f"{D} x {D} matrix" if view.s.ndim == 4 else "one number" if E == 1 else f"{E} numbers"

@@ -33,7 +33,7 @@ class Block(nn.Module):
 
     The ReLU is computed after the pool, on a quarter of the numbers. Both are monotone, so the result is the same. The
     last `linear` channels skip the ReLU. If a side is odd, the pool drops the last row or column of pixels, as in the
-    paper, or with `whole` pools it by itself.
+    paper. With `whole`, it pools them alone.
     """
 
     def __init__(self, inputs: int, outputs: int, linear: int = 0, residual: int = 0, whole: bool = False) -> None:
@@ -60,8 +60,8 @@ class Encoder(nn.Module):
 
     Four blocks reduce 28 x 28 pixels to one. If an image leaves more pixels, the encoder averages them.
 
-    With a `grid` of g > 1, our addition, the embedding keeps where things are: it has a part for each of g x g equal
-    areas of the image, so the last block needs only D / g² channels for it. The pools drop no pixels then.
+    With a `grid` of g > 1, our addition, the embedding keeps where things are: it has a part for each of g x g areas of
+    the image, so the last block needs only D / g² channels for it. The pools drop no pixels then.
 
     Args:
         filters: the number of channels of each block before the last.
@@ -103,13 +103,26 @@ class Encoder(nn.Module):
         if self.grid == 1:
             return _averaged(y)
         x, s_raw = y[:, : self.of_embedding], y[:, self.of_embedding :]
-        areas = F.adaptive_avg_pool2d(x, self.grid) if x.shape[-2:] != (self.grid, self.grid) else x
-        return torch.cat([areas.flatten(1), _averaged(s_raw)], dim=1)
+        return torch.cat([_areas(x, self.grid).flatten(1), _averaged(s_raw)], dim=1)
 
 
 def _averaged(y: Tensor) -> Tensor:
     """(N, C, h, w) → (N, C)."""
     return y.flatten(1) if y.shape[-2:] == (1, 1) else y.mean(dim=(-2, -1))
+
+
+def _areas(y: Tensor, grid: int) -> Tensor:
+    """(N, C, h, w) → (N, C, grid, grid): the mean of each area. Areas share a pixel if the grid does not divide a side.
+
+    This is adaptive average pooling, which is not deterministic on every device.
+    """
+    if y.shape[-2:] == (grid, grid):
+        return y
+    for dim in (2, 3):
+        size = y.shape[dim]
+        edges = [(i * size // grid, -(-(i + 1) * size // grid)) for i in range(grid)]
+        y = torch.stack([y.narrow(dim, first, end - first).mean(dim) for first, end in edges], dim)
+    return y
 
 
 class Head(nn.Module):

@@ -62,7 +62,8 @@ class GaussianPrototypicalNetwork(nn.Module):
         if backbone is not None:
             if features is None:
                 raise ValueError("a backbone needs `features`: pass the length of the vectors that it returns")
-            config = config.model_copy(update={"encoder": import_path(type(backbone)), "features": features})
+            own = {"encoder": import_path(type(backbone)), "features": features, "residual": (), "grid": 1}
+            config = config.model_copy(update=own)
         self.config = config
         D, covariance = config.embedding_dim, find_covariance(config.covariance)
         R = covariance.raw_size(D)

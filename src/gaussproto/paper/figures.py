@@ -1,9 +1,10 @@
 """Draw the eleven figures of the paper from runs."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import torch
 from matplotlib.figure import Figure
@@ -19,7 +20,7 @@ from gaussproto.figures.histogram import precision_histogram
 from gaussproto.figures.pictures import rotations
 from gaussproto.figures.space import embedding_map, embedding_space, map_note, space_note
 from gaussproto.figures.style import add_note, save_figure
-from gaussproto.model.encoder import Encoder
+from gaussproto.model.encoder import Block, Encoder
 from gaussproto.paper import rows
 from gaussproto.paper.row import Row
 from gaussproto.paper.rows import LITERATURE, LITERATURE_TASKS
@@ -155,9 +156,10 @@ def _draw_diagram(run: RunSource, options: Options) -> Drawn:
             "trained with --encoder small or big"
         )
     view = view_episode(run.network, run.images, way=4, shot=3, query=4, seed=options.seed)
-    outputs = [block.conv.out_channels for block in encoder.blocks]  # type: ignore[union-attr]
+    blocks = cast("Iterable[Block]", encoder.blocks)
+    outputs, residual = zip(*((block.conv.out_channels, len(block.residuals)) for block in blocks), strict=True)
     episode = f"An episode of {len(view.names)} classes (seed {options.seed}). {space_note(view)}"
-    return network_diagram(view, outputs, view.hardest), f"{_source_note(run)} {episode}"  # type: ignore[arg-type]
+    return network_diagram(view, outputs, residual, encoder.grid, view.hardest), f"{_source_note(run)} {episode}"
 
 
 def _draw_space(run: RunSource, options: Options) -> Drawn:

@@ -31,7 +31,7 @@ def check_memory(config: NetworkConfig) -> None:
     if needed > memory():
         raise InputError(
             f"the network needs {megabytes(needed)} to be trained, and this machine has {megabytes(memory())}: use "
-            "fewer filters or a smaller embedding_dim"
+            "fewer filters, fewer residual convolutions or a smaller embedding_dim"
         )
 
 

@@ -58,7 +58,7 @@ def transfer(source: GaussianPrototypicalNetwork, network: GaussianPrototypicalN
 
     - Other channels: the first convolution is adapted so that grey images give the same result as before.
     - Another covariance: the embedding is copied, and the precision starts from new values.
-    - Another embedding size: the whole last block starts from new values.
+    - Another embedding size: the last block starts from new values, except for its residual convolutions.
     """
     there, here = source.config, network.config
     old, D = source.state_dict(), here.embedding_dim
@@ -75,12 +75,11 @@ def transfer(source: GaussianPrototypicalNetwork, network: GaussianPrototypicalN
         change = f"covariance changes from {there.covariance} to {here.covariance}"
         notes.append(f"the precision starts from new values, because {change}")
     for name, new in network.state_dict().items():
-        if name.startswith(last) and there.embedding_dim != D:
+        of_last = name.startswith(last) and ".residuals." not in name
+        if of_last and there.embedding_dim != D:
             continue
-        if name.startswith(last) and there.covariance != here.covariance:
-            if ".residuals." in name:
-                new.copy_(old[name])
-            elif new.dim():
+        if of_last and there.covariance != here.covariance:
+            if new.dim():
                 new[:of_embedding] = old[name][:of_embedding]
         elif name == "encoder.blocks.0.conv.weight" and there.channels != here.channels:
             new.copy_(old[name].sum(dim=1, keepdim=True) / here.channels)
@@ -96,4 +95,4 @@ def _filters(config: NetworkConfig) -> str:
 
 
 def _residual(config: NetworkConfig) -> str:
-    return ",".join(map(str, config.residual)) if any(config.residual) else "none"
+    return ",".join(map(str, config.residual)) or "none"

@@ -24,7 +24,7 @@ class Card:
     digest: str  # of the settings and weights, wherever they are stored
     channels: Annotated[int, Field(ge=1, le=LARGEST_WIDTH)] = 1  # 1 grey, 3 colour
     image_size: Annotated[int, Field(ge=1, le=LARGEST_IMAGE)] = 28  # side in pixels
-    smallest_image: Annotated[int, Field(ge=1, le=LARGEST_IMAGE)] = 1  # side in pixels that survives every pooling
+    smallest_image: Annotated[int, Field(ge=1, le=LARGEST_IMAGE)] = 1  # side in pixels that every block can halve
     ink: Ink = "detect"  # of the images that users pass
     prepare: Prepare = "none"  # ink: drawings are prepared as in training
     distance: str = "euclidean"  # that the network was trained with

@@ -48,8 +48,9 @@ PAGES = (
 NOISE = "noise.json"  # in results/noise, with its figures
 PHOTOS = "photos.json"  # in results/photos
 FILES = ("config.json", "metrics.json", "log.jsonl")
-# Runs that differ from their preset: shorter, as docs/reproduction.md says, and starting from the run drawings-big.
-NO_PRESET = ("paper-small-radius", "drawings-polish")
+# Runs that differ from their preset: shorter, as docs/reproduction.md says, with another description, and starting from
+# the run drawings-big.
+NO_PRESET = ("paper-small-radius", "drawings-small", "drawings-big", "drawings-polish")
 BRIEF = {row.name: row for row in ROWS.values() if row.brief}
 KNOWN = PRESETS | {name: row.config("standard") for name, row in BRIEF.items()}
 FOLDERS = {row.name: target for target in reversed(TOGETHER) for row in TABLES[target] if row.brief}
@@ -72,6 +73,7 @@ BAD_EXAMPLES = {  # what the README compares when examples are bad
     "standard-small-weighted": "Gaussian in our form, trained with the same images",
 }
 BUNDLED = {
+    "drawings-small": "prepared drawings, first training",
     "drawings-big": "prepared drawings, first training",
     "drawings-polish": "trained further: the weights `drawings-big`",
     "omniglot-big": "",

@@ -30,7 +30,7 @@ LOW_SHARE = 0.05  # of the known images: their precision is so low that they cou
 EXPONENT = 0.5  # of the precision in the distance of such an image
 # The mean of 5 views of an image is nearer to its class. Factors of a distance of exponent 1 and of the precision, from
 # held-out alphabets and a network that had not seen them.
-VIEWS_TEMPERATURE, VIEWS_THRESHOLD, VIEWS_PRECISION = 0.92, 0.83, 0.95
+VIEWS_TEMPERATURE, VIEWS_THRESHOLD, VIEWS_PRECISION = 0.98, 0.83, 0.95
 
 Threshold = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 

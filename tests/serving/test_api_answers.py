@@ -26,7 +26,7 @@ def test_classify_gives_the_numbers_of_the_python_api(client, gallery, clf, draw
         for key, numbers in (("probability", expected.probabilities[i]), ("distance", expected.distances[i])):
             np.testing.assert_allclose([each[key] for each in found["classes"]], numbers[order], rtol=1e-4, atol=1e-6)
         thresholds = [each["threshold"] for each in found["classes"]]
-        np.testing.assert_allclose(thresholds, expected.thresholds[order], rtol=1e-5)
+        np.testing.assert_allclose(thresholds, expected.thresholds[order] / expected.enlarged[i], rtol=1e-4)
         assert found["unknown"] == expected.unknown[i]
         assert found["answer"] == (None if expected.unknown[i] else clf.classes_[order[0]])
         near = np.sort(np.linalg.norm(clf.example_embeddings_ - x[i], axis=1))[:2]

@@ -104,7 +104,7 @@ def embed_files(
         >>> result.images, table.column_names
         (3, ['path', 'label', 'embedding', 'precision', 'blank', 'problem'])
         >>> table["embedding"].combine_chunks().flatten().to_numpy().reshape(3, -1).shape
-        (3, 64)
+        (3, 256)
     """
     out = Path(out)
     format_ = ParquetFormat(PATH)

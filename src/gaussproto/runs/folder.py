@@ -270,7 +270,7 @@ def load_network(target: Path | str, device: str = "cpu") -> GaussianPrototypica
         >>> import gaussproto as gp
         >>> network = gp.load_network("drawings-small")
         >>> network.config.embedding_dim, network.training
-        (64, False)
+        (256, False)
     """
     with reading_weights(weights_file(str(target)), "pt") as file:
         return checkpoint_of(file).network(device).eval()

@@ -56,7 +56,7 @@ def export_onnx(encoder: Any, path: Path | str) -> Export:
         >>> export.inputs
         {'images': ['N', 1, 'H', 'W']}
         >>> export.outputs
-        {'embedding': ['N', 64], 'precision': ['N', 1]}
+        {'embedding': ['N', 256], 'precision': ['N', 1]}
     """
     path = Path(path)
     if path.suffix != ".onnx":

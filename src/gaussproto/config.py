@@ -15,13 +15,13 @@ from gaussproto.settings import BUILT_IN as BUILT_IN
 from gaussproto.settings import CIFAR_FS as CIFAR_FS
 from gaussproto.settings import DRAWN as DRAWN
 from gaussproto.settings import GIVEN as GIVEN
-from gaussproto.settings import LARGEST_SEED as LARGEST_SEED
 from gaussproto.settings import DataConfig as DataConfig
-from gaussproto.settings import EpisodeConfig as EpisodeConfig
 from gaussproto.settings import Frozen, look_of
 from gaussproto.settings import NetworkConfig as NetworkConfig
-from gaussproto.settings import Stage as Stage
-from gaussproto.settings import TrainingConfig as TrainingConfig
+from gaussproto.training_settings import LARGEST_SEED as LARGEST_SEED
+from gaussproto.training_settings import EpisodeConfig as EpisodeConfig
+from gaussproto.training_settings import Stage as Stage
+from gaussproto.training_settings import TrainingConfig as TrainingConfig
 
 
 class RunConfig(Frozen):

@@ -110,7 +110,7 @@ def stretch(stages: list[dict[str, Any]], episodes: int) -> None:
 def first_problem(error: ValidationError) -> str:
     """Describe the first problem that pydantic found, in plain words.
 
-    >>> from gaussproto.settings import EpisodeConfig
+    >>> from gaussproto.training_settings import EpisodeConfig
     >>> try:
     ...     EpisodeConfig(way=1)
     ... except ValidationError as error:

@@ -47,10 +47,10 @@ PAGES = (
 )
 NOISE = "noise.json"  # in results/noise, with its figures
 PHOTOS = "photos.json"  # in results/photos
-FILES = ("config.json", "metrics.json", "log.jsonl")
+FILES = ("config.json", "log.jsonl")
 # Runs that differ from their preset: shorter, as docs/reproduction.md says, with another description, and starting from
-# the run drawings-big.
-NO_PRESET = ("paper-small-radius", "drawings-small", "drawings-big", "drawings-polish")
+# a run instead of the bundled weights.
+NO_PRESET = ("paper-small-radius", "drawings-small", "drawings-polish")
 BRIEF = {row.name: row for row in ROWS.values() if row.brief}
 KNOWN = PRESETS | {name: row.config("standard") for name, row in BRIEF.items()}
 FOLDERS = {row.name: target for target in reversed(TOGETHER) for row in TABLES[target] if row.brief}
@@ -227,6 +227,14 @@ def publish_noise(folder: Path) -> None:
             path.unlink()
 
 
+def portable(metrics: Metrics) -> Metrics:
+    """Return the metrics without the folders of this machine in the command that trained the network."""
+    if not metrics.training or not metrics.training.command:
+        return metrics
+    command = re.sub(r" --[a-z-]+[ =](?:'/[^']*'|/\S*)", "", metrics.training.command)
+    return metrics.model_copy(update={"training": metrics.training.model_copy(update={"command": command})})
+
+
 def draw(number: int, runs: dict[str, Path], folder: Path) -> None:
     """Draw a figure as SVG only; the bitmap would be larger."""
     for path in write_figure(number, runs, folder):
@@ -261,6 +269,7 @@ def main() -> None:
         for name in FILES:
             with write_then_rename(folder / name) as temporary:
                 shutil.copyfile(path / name, temporary)
+        write_json(folder / "metrics.json", portable(RunFolder(path).read_metrics()).model_dump(mode="json"))
         if config.name not in BRIEF:
             draw_all(path, config, folder)
     for number in OF_SEVERAL if paths else ():

@@ -63,9 +63,7 @@ PHOTO_EPISODE = EpisodeConfig(way=64, shot=5, query=1, splits=6)
 PHOTO_EPISODES = 2000
 PHOTOS: Settings = {"flip": True, "random_crop": 24}
 # More accurate: the embedding keeps the last 2 x 2 pixels, larger crops, more queries, and five times as long.
-PHOTO_GRID: Settings = {
-    "grid": 2, "embedding_dim": 256, "random_crop": 28, "shot": 3, "query": 3, "episodes": 10_000
-}  # fmt: skip
+PHOTO_GRID: Settings = {"grid": 2, "embedding_dim": 256, "random_crop": 28, "shot": 3, "query": 3, "episodes": 10_000}
 # As many outputs of the encoder, so that the networks have as many parameters: 64 or 65.
 PHOTO_DIMS = {"none": 64, "radius": 64, "diagonal": 32, "full": 10, "weighted": 64}
 

@@ -1,6 +1,7 @@
 """What the page on the reproduction says is what `results/` holds."""
 
 import importlib.util
+import re
 import shutil
 from pathlib import Path
 
@@ -38,6 +39,7 @@ def test_a_published_run_names_itself_and_its_scores(folder):
     assert metrics.training.episodes == config.training.episodes
     assert metrics.evaluations
     assert metrics.training.command.startswith("gaussproto ")
+    assert not re.search(r"[ ='\"]/", metrics.training.command)  # no folder of the machine that trained it
     assert metrics.training.seed == config.training.seed
     assert metrics.training.commits
     assert all(len(commit.removesuffix("-dirty")) == 40 for commit in metrics.training.commits)
@@ -73,6 +75,23 @@ def test_what_is_not_ready_is_not_published(tmp_path):
     undamaged = RunFolder(RESULTS / "seeds" / name).read_metrics().model_copy(update={"damage": None})
     write_json(tmp_path / "metrics.json", undamaged.model_dump(mode="json"))
     must_stop("not scored with bad supports")
+
+
+@pytest.mark.parametrize(
+    ("typed", "published"),
+    [
+        ("gaussproto train demo", "gaussproto train demo"),
+        ("gaussproto train demo --data-root /data/a --out runs/x", "gaussproto train demo --out runs/x"),
+        ("gaussproto train demo --out=/tmp/x --way 5", "gaussproto train demo --way 5"),
+        ("gaussproto train demo --data-root '/my data/a' --init runs/y", "gaussproto train demo --init runs/y"),
+    ],
+)
+def test_a_published_command_names_no_folder_of_the_machine(typed, published):
+    whole = RunFolder(RESULTS / "fast-small-none").read_metrics()
+    trained = whole.model_copy(update={"training": whole.training.model_copy(update={"command": typed})})
+    assert publish().portable(trained) == whole.model_copy(
+        update={"training": whole.training.model_copy(update={"command": published})}
+    )
 
 
 def test_embedding_sizes_are_shown_once_they_are_published(tmp_path):
